@@ -1,0 +1,383 @@
+//! One consumer of one provider, as the core keeps it: wish, record, and what this pass saw.
+
+use serde::{Deserialize, Serialize};
+
+use super::depart::Departure;
+use crate::answer::{Differences, Proof};
+use crate::error::{Class, Error};
+use crate::name::{ConsumerName, Login};
+use crate::provision::Digest;
+use crate::time::Time;
+
+/// What is asked for one consumer, as far as decisions need it. No secret is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who.
+    pub consumer: ConsumerName,
+    /// Its login.
+    pub login: Login,
+    /// The keyed digest of login, password and values (H-1).
+    pub digest: Digest,
+    /// `enabled = false` keeps it switched off (H-25).
+    pub enabled: bool,
+    /// An existing login may be taken over once its password is proven (H-18).
+    pub adopt: bool,
+    /// Whether its password is there.
+    pub secret: SecretState,
+}
+
+/// Where a provision's password stands (H-22).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretState {
+    /// It is there.
+    Ready,
+    /// Neither secret store nor bus has a version: it may be minted, if the backend knows nothing either.
+    New,
+    /// There must be one and it cannot be had: nothing is written. Why, for people.
+    Lost(String),
+}
+
+/// The whole wish for one provider.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WholeWish {
+    /// Grows with every wish that was read whole.
+    pub generation: u64,
+    /// Everything that is asked for.
+    pub wanted: Vec<Wanted>,
+    /// Consumers that the manifest names but whose entry is refused or whose password source cannot be
+    /// read: they keep the wish they had, and never count as gone (O-28, O-29).
+    pub kept: Vec<ConsumerName>,
+}
+
+/// What a harness remembers of one consumer, stored so that the passes of successive processes are one
+/// series (H-24). A help, never the truth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The login that this record speaks of.
+    pub login: Login,
+    /// What was applied or adopted, and seen held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Digest>,
+    /// What was about to be applied; after a crash it says that it may have happened (H-23).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Digest>,
+    /// When `applied` was written last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<Time>,
+    /// The login existed before us and was taken over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
+    /// The last real answer.
+    #[serde(default)]
+    pub last: Last,
+    /// The server's run under which it was last held, or last applied with success (H-11).
+    #[serde(default)]
+    pub run: u32,
+    /// Since when it cannot be asked, and why (H-7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Unknown>,
+    /// An apply succeeded and no check has answered since: the next one is the brake's (H-11).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaiting_check: bool,
+    /// How often it was lost again after a successful apply (H-11).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strikes: u32,
+    /// When it was found changed after being held, without a restart: the last four (H-15).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Time>,
+    /// How far the tug of war has stretched the checks (H-15).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tug: u32,
+    /// Failed creates in a row, and the last one's reason (H-3, H-12).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// The last failed effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Error>,
+    /// Not asked for before this time: brake, delay, or taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
+    /// The wish that met a login which is not ours (H-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<Digest>,
+    /// Asked for no more: how far its removal has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
+    /// Logins that this consumer had before and that still work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<Login>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// The last real answer about a consumer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Last {
+    /// None yet.
+    #[default]
+    Never,
+    /// Held, proven so, since then.
+    Held {
+        /// How it was proven.
+        proof: Proof,
+        /// Since when it is held without a break.
+        since: Time,
+        /// What is amiss although it is held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warning: Option<Box<str>>,
+    },
+    /// Lost, since then.
+    Lost {
+        /// How it differs.
+        differences: Differences,
+        /// Names of what differs.
+        detail: Box<str>,
+        /// When it was seen.
+        at: Time,
+    },
+}
+
+/// Since when and why a consumer cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unknown {
+    /// Since when.
+    pub since: Time,
+    /// The class of the last failure.
+    pub class: Class,
+    /// Its message.
+    pub why: Box<str>,
+}
+
+impl Record {
+    /// A record that says nothing yet.
+    pub fn new(login: Login) -> Self {
+        Self {
+            login,
+            applied: None,
+            intent: None,
+            applied_at: None,
+            adopted: false,
+            last: Last::Never,
+            run: 0,
+            unknown: None,
+            awaiting_check: false,
+            strikes: 0,
+            changes: Vec::new(),
+            tug: 0,
+            failures: 0,
+            failed: None,
+            not_before: None,
+            taken: None,
+            departure: None,
+            superseded: Vec::new(),
+        }
+    }
+    /// Ends brake, tug, delay and "taken": a changed wish or a person's word did (H-3, H-11).
+    pub(super) fn release(&mut self) {
+        self.awaiting_check = false;
+        self.strikes = 0;
+        self.tug = 0;
+        self.changes.clear();
+        self.failures = 0;
+        self.failed = None;
+        self.not_before = None;
+        self.taken = None;
+    }
+    /// Whether it is braked: lost again after success, or in a tug of war.
+    pub fn is_braked(&self) -> bool {
+        self.strikes > 0 || self.tug > 0
+    }
+    /// Whether the record says that this login is ours (H-18).
+    pub fn claims(&self, login: &Login) -> bool {
+        self.login == *login && (self.applied.is_some() || self.intent.is_some() || self.adopted)
+    }
+    /// Stamps from the future count as now (O-37).
+    pub(super) fn clamp(&mut self, now: Time, settings: &super::Settings) {
+        let longest = super::settings::BRAKE_MAX.max(settings.verify_every);
+        self.not_before = self.not_before.map(|at| at.not_after(now + longest));
+        self.changes.iter_mut().for_each(|at| *at = at.not_after(now));
+        if let Some(unknown) = &mut self.unknown {
+            unknown.since = unknown.since.not_after(now);
+        }
+        if let Last::Held { since, .. } = &mut self.last {
+            *since = since.not_after(now);
+        }
+        if let Some(departure) = &mut self.departure {
+            departure.clamp(now);
+        }
+    }
+}
+
+/// One consumer in the core.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    /// Who.
+    pub consumer: ConsumerName,
+    /// What is asked, if it still is.
+    pub wanted: Option<Wanted>,
+    /// What is remembered.
+    pub record: Record,
+    /// When it was asked last, in this process.
+    pub(super) asked_at: Option<Time>,
+    /// When it answered last, in this process; a stored held answer counts from its pass.
+    pub(super) answered_at: Option<Time>,
+    /// What this pass decided for it so far.
+    pub(super) todo: Option<Step>,
+    /// `create` must run once although nothing was seen: the adapter cannot be asked (H-10).
+    pub(super) blind: Option<Why>,
+    /// Its record differs from what is stored.
+    pub(super) dirty: bool,
+    /// A person's word: write nothing until then (H-25).
+    pub(super) paused_until: Option<Time>,
+}
+
+impl Slot {
+    pub(super) fn new(consumer: ConsumerName, record: Record) -> Self {
+        Self {
+            consumer,
+            wanted: None,
+            record,
+            asked_at: None,
+            answered_at: None,
+            todo: None,
+            blind: None,
+            dirty: false,
+            paused_until: None,
+        }
+    }
+    /// When it answered last.
+    pub fn checked_at(&self) -> Option<Time> {
+        self.answered_at
+    }
+    /// Until when writes are paused for it.
+    pub fn paused_until(&self) -> Option<Time> {
+        self.paused_until
+    }
+    /// Whether what was applied is what is asked: then a difference is a loss, else a change.
+    pub(super) fn is_applied(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|w| self.record.applied == Some(w.digest))
+    }
+    /// How it stands, in the words of `status`.
+    pub fn state(&self) -> State {
+        let Some(wanted) = &self.wanted else { return State::Disabled };
+        if self.record.taken == Some(wanted.digest) || matches!(wanted.secret, SecretState::Lost(_)) {
+            return State::Refused;
+        }
+        if self.record.unknown.is_some() {
+            return State::Unknown;
+        }
+        match &self.record.last {
+            Last::Held { .. } if self.is_applied() && wanted.enabled => State::Held,
+            Last::Held { .. } if self.is_applied() => State::Disabled,
+            Last::Lost { .. } if self.record.is_braked() => State::Braked,
+            Last::Lost { .. } if self.is_applied() => State::Lost,
+            _ if self.record.is_braked() => State::Braked,
+            _ => State::Pending,
+        }
+    }
+}
+
+/// How a provision stands, in the words of `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As asked.
+    Held,
+    /// As asked, and that is: switched off.
+    Disabled,
+    /// Not applied yet.
+    Pending,
+    /// It differs, and is being repaired.
+    Lost,
+    /// It could not be asked.
+    Unknown,
+    /// It differs again and again; checks are rare.
+    Braked,
+    /// It cannot be applied without a person.
+    Refused,
+}
+
+impl State {
+    /// The word that is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            State::Held => "held",
+            State::Disabled => "disabled",
+            State::Pending => "pending",
+            State::Lost => "lost",
+            State::Unknown => "unknown",
+            State::Braked => "braked",
+            State::Refused => "refused",
+        }
+    }
+    /// Whether it is as asked.
+    pub const fn is_fine(self) -> bool {
+        matches!(self, State::Held | State::Disabled)
+    }
+}
+
+/// What is to be done for a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Make a password, keep it, and say so by [`super::Core::secret_ready`].
+    Mint,
+    /// `create`, and look again.
+    Create(Why),
+    /// `disable`, or `remove` where the adapter cannot switch off and the grace is over.
+    Disable,
+    /// `remove`.
+    Remove,
+}
+
+/// Why something is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Never applied before.
+    New,
+    /// The wish changed, or an earlier apply was not seen to its end.
+    Changed,
+    /// It was lost, in these ways.
+    Lost(Differences),
+    /// The adapter cannot be asked, and a provisioner started (H-10).
+    Started,
+    /// The adapter cannot be asked, and the server restarted (H-10).
+    ServerRestarted,
+    /// A person said so.
+    Word,
+}
+
+/// What happened to a consumer, for history, log and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// Found held without a record: taken into the record without a write (H-2).
+    Adopted,
+    /// Applied for the first time, or because it changed.
+    Applied,
+    /// Lost and applied again.
+    Healed(Differences, Box<str>),
+    /// Switched on again after somebody had switched it off (H-25).
+    SwitchedOn,
+    /// Cannot be asked, since now.
+    BecameUnknown(Box<str>),
+    /// Can be asked again.
+    AnsweredAgain,
+    /// Lost again after a successful apply.
+    Braked(u32),
+    /// A login that is not ours.
+    Taken,
+    /// An effect failed.
+    Failed(Error),
+    /// Asked for no more.
+    Leaving,
+    /// Switched off because it is asked for no more.
+    SwitchedOff,
+    /// Dropped.
+    Dropped,
+    /// Asked for again before it was dropped.
+    CameBack,
+    /// Its login changed; the old one is kept.
+    Superseded(Login),
+}
