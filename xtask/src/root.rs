@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold nothing of ours, wherever they lie.
+/// Folders (and, in a second worktree, the file `.git`) that hold nothing of ours.
 const NOT_OURS: [&str; 5] = [".git", "target", ".servers", "mesh-data", "node_modules"];
 
 /// One file of the repository.
@@ -54,11 +54,11 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<File>) -> Result<()> {
         let entry = entry?;
         let path = entry.path();
         let kind = entry.file_type()?;
+        if NOT_OURS.iter().any(|skip| entry.file_name() == *skip) {
+            continue;
+        }
         if kind.is_dir() {
-            let name = entry.file_name();
-            if !NOT_OURS.iter().any(|skip| name == *skip) {
-                walk(root, &path, found)?;
-            }
+            walk(root, &path, found)?;
         } else if kind.is_file()
             && let Ok(short) = path.strip_prefix(root)
         {

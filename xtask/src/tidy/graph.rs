@@ -42,7 +42,7 @@ const HEAVY: [&str; 20] = [
 ];
 
 /// A second TLS stack, or a second crypto provider, which makes rustls panic at run time.
-const BANNED: [&str; 5] = ["native-tls", "openssl", "openssl-sys", "ring", "schannel"];
+const BANNED: [&str; 4] = ["native-tls", "openssl", "openssl-sys", "ring"];
 
 const OURS: [&str; 5] = [
     "mesh-sdk",
