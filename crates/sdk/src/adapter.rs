@@ -1,0 +1,539 @@
+//! The contract for authors: what knows one kind of backend.
+//!
+//! An author writes [`Adapter::create`] and [`Adapter::remove`], and whatever else the backend can do.
+//! Deadlines, retries, concurrency, the brake, scrubbing, records and logs are the harness's.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::answer::{Answer, MarkSeen};
+use crate::error::Error;
+use crate::mark::Marker;
+use crate::name::{ConsumerName, Login, ProviderName};
+use crate::provision::{Departing, Provision};
+use crate::secret::Secret;
+
+/// One backend server, spoken to with its admin login.
+///
+/// Every method may be called at the same time as any other. Each is cut off at its deadline by being
+/// dropped, at any await: what it holds must then be closed, never used again (H-9). No method tries
+/// again by itself; the loop is the retry.
+#[async_trait]
+pub trait Adapter: Send + Sync + 'static {
+    /// This kind's values: unknown fields refused, every field documented.
+    type Values: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'static;
+
+    /// What this adapter can do on this server. What is not declared is never called.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Makes the login exactly as asked: login, password, grants, mark, enabled or not.
+    ///
+    /// Idempotent, and also the update and the repair (law 2). *After* `Ok` a `holds` answers held
+    /// (once the server has settled). *After* an error anything may be half done; the next `create`
+    /// finishes it. Only the differences are written, where they can be told. Open sessions of a
+    /// login that is in order are left alone. The caller has made sure that the login is ours or
+    /// free (H-18); an adapter without `holds` refuses an existing login without our mark with
+    /// [`crate::error::Class::Exists`].
+    async fn create(&self, cx: &Cx, wish: &Provision<'_, Self::Values>) -> Result<(), Error>;
+
+    /// Takes the login away and ends its sessions; keeps its data.
+    ///
+    /// "Already gone" is success. A login that does not carry our mark for this consumer is left
+    /// alone, with [`crate::error::Class::Exists`].
+    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+
+    /// What the server says about itself. Read-only. Declared by [`Capabilities::server`].
+    async fn server(&self, _cx: &Cx) -> Result<Server, Error> {
+        Err(Error::cannot("describe its server"))
+    }
+
+    /// Whether the backend still holds one consumer as asked (H-5). Read-only: it never writes, never
+    /// locks an account, never leaves a failed login behind in the healthy state.
+    ///
+    /// An error means *unknown*; a failed call is never reported as lost.
+    async fn holds(&self, _cx: &Cx, _wish: &Provision<'_, Self::Values>) -> Result<Answer, Error> {
+        Err(Error::cannot("ask for a consumer"))
+    }
+
+    /// [`Adapter::holds`] for many, with as few calls as there can be (H-16). Each answer is put into
+    /// `answers` under the consumer's index as soon as it is known; whatever has none when this returns
+    /// is unknown, with the returned error as the reason. Calls [`Cx::progress`] at each server reply.
+    async fn holds_all(
+        &self,
+        _cx: &Cx,
+        _wishes: &[Provision<'_, Self::Values>],
+        _answers: &Sink<Answer>,
+    ) -> Result<(), Error> {
+        Err(Error::cannot("ask for many at once"))
+    }
+
+    /// [`Adapter::create`] for many, in one pipeline. One that fails does not stop the others.
+    async fn create_all(
+        &self,
+        _cx: &Cx,
+        _wishes: &[Provision<'_, Self::Values>],
+        _outcomes: &Sink<()>,
+    ) -> Result<(), Error> {
+        Err(Error::cannot("create many at once"))
+    }
+
+    /// Switches a login off and ends its sessions; data, password and grants stay. A login
+    /// without our mark is left alone, as in [`Adapter::remove`].
+    async fn disable(&self, _cx: &Cx, _login: &Departing) -> Result<(), Error> {
+        Err(Error::cannot("switch a login off"))
+    }
+
+    /// Every login that the server holds, with its mark judged. Whole, or an error.
+    async fn list(&self, _cx: &Cx, _marker: &Marker) -> Result<Vec<Listed>, Error> {
+        Err(Error::cannot("list its logins"))
+    }
+
+    /// Returns when something hints that the server may have forgotten logins: it restarted, or a
+    /// connection dropped and came back (H-14). It saves time and proves nothing. Waits without end
+    /// while there is nothing; never busy.
+    async fn hint(&self, _cx: &Cx) -> Result<(), Error> {
+        Err(Error::cannot("give hints"))
+    }
+
+    /// What a person should know about this server and the admin login: rights missing or too many,
+    /// persistence, versions, TLS. Read-only.
+    async fn doctor(&self, _cx: &Cx) -> Result<Vec<Finding>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+/// What an adapter can do on a given server. Not declared means "cannot", and is shown so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// [`Adapter::server`].
+    pub server: bool,
+    /// [`Adapter::holds`].
+    pub holds: bool,
+    /// [`Adapter::holds_all`].
+    pub holds_all: bool,
+    /// [`Adapter::create_all`].
+    pub create_all: bool,
+    /// [`Adapter::disable`], and `enabled = false`.
+    pub disable: bool,
+    /// [`Adapter::list`].
+    pub list: bool,
+    /// [`Adapter::hint`].
+    pub hint: bool,
+    /// Two passwords can be valid at once.
+    pub two_passwords: bool,
+}
+
+impl Capabilities {
+    /// None but the two that every adapter has.
+    pub const fn none() -> Self {
+        Self {
+            server: false,
+            holds: false,
+            holds_all: false,
+            create_all: false,
+            disable: false,
+            list: false,
+            hint: false,
+            two_passwords: false,
+        }
+    }
+}
+
+/// What a server says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Server {
+    /// Product and version, for people: `Redis 7.0.15`.
+    pub version: String,
+    /// An identity that outlives restarts, where there is one (H-20).
+    pub identity: Option<String>,
+    /// What changes with each start of the server: a run id or a start time (H-11, H-14).
+    pub run: Option<String>,
+    /// Why it takes no writes now, if it does not (H-21).
+    pub read_only: Option<String>,
+    /// Why it would forget its logins at a restart, if it would, and what to do about it.
+    pub forgets: Option<String>,
+}
+
+/// A login on the server, as [`Adapter::list`] tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The login.
+    pub login: Login,
+    /// Its mark. Only [`MarkSeen::OursFor`] names a consumer of ours here.
+    pub mark: MarkSeen,
+    /// Whether it can be used.
+    pub enabled: bool,
+}
+
+impl Listed {
+    /// One.
+    pub fn new(login: Login, mark: MarkSeen, enabled: bool) -> Self {
+        Self {
+            login,
+            mark,
+            enabled,
+        }
+    }
+}
+
+/// One thing that `mesh doctor` tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Whether something is wrong, or only worth knowing.
+    pub level: FindingLevel,
+    /// What was looked at: `acl rights`, `persistence`, `tls`.
+    pub about: String,
+    /// What was found, one line.
+    pub message: String,
+    /// What to do, as a command where there is one.
+    pub action: Option<String>,
+}
+
+impl Finding {
+    /// A finding without an action.
+    pub fn new(level: FindingLevel, about: &str, message: impl Into<String>) -> Self {
+        Self {
+            level,
+            about: about.to_owned(),
+            message: message.into(),
+            action: None,
+        }
+    }
+    /// The same with what to do.
+    #[must_use]
+    pub fn with_action(self, action: impl Into<String>) -> Self {
+        Self {
+            action: Some(action.into()),
+            ..self
+        }
+    }
+}
+
+/// How a [`Finding`] is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingLevel {
+    /// In order.
+    Ok,
+    /// Worth a look.
+    Warning,
+    /// Something will not work.
+    Error,
+}
+
+/// What a call is made with: deadlines that it may watch, and signs of life that it gives.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Cx {
+    /// No single command may block the server longer than this (H-16).
+    pub block_budget: Duration,
+    /// This look follows our own effect: the cheapest proof of that effect is wanted (H-23).
+    pub after_effect: bool,
+    progress: Arc<Progress>,
+}
+
+impl Default for Cx {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(50), false)
+    }
+}
+
+impl Cx {
+    /// A context for one call.
+    pub fn new(block_budget: Duration, after_effect: bool) -> Self {
+        Self {
+            block_budget,
+            after_effect,
+            progress: Arc::default(),
+        }
+    }
+    /// The server answered something: the deadline of a bulk call starts anew (H-9).
+    pub fn progress(&self) {
+        self.progress.step();
+    }
+    /// While the guard lives, local computing is not counted against the deadline.
+    pub fn computing(&self) -> Computing {
+        self.progress.pause(true);
+        Computing(Arc::clone(&self.progress))
+    }
+    /// The signs of life, for the harness.
+    pub fn signs_of_life(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+}
+
+/// Signs of life of one call.
+#[derive(Debug, Default)]
+pub struct Progress {
+    state: Mutex<(u64, u32)>,
+}
+
+impl Progress {
+    fn step(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.0 += 1;
+        }
+    }
+    fn pause(&self, on: bool) {
+        if let Ok(mut state) = self.state.lock() {
+            state.0 += 1;
+            state.1 = if on {
+                state.1 + 1
+            } else {
+                state.1.saturating_sub(1)
+            };
+        }
+    }
+    /// How many signs there were, and whether it is computing now.
+    pub fn seen(&self) -> (u64, bool) {
+        self.state
+            .lock()
+            .map_or((0, false), |state| (state.0, state.1 > 0))
+    }
+}
+
+/// Ends the computing when dropped.
+#[derive(Debug)]
+pub struct Computing(Arc<Progress>);
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        self.0.pause(false);
+    }
+}
+
+/// Where a bulk call puts its results, one by one. What was put before a deadline counts (H-9).
+#[derive(Debug)]
+pub struct Sink<T>(Mutex<Vec<Option<Result<T, Error>>>>);
+
+impl<T> Sink<T> {
+    /// Room for `len` results.
+    pub fn new(len: usize) -> Self {
+        Self(Mutex::new(
+            std::iter::repeat_with(|| None).take(len).collect(),
+        ))
+    }
+    /// Puts the result for the wish at `index`. A later one replaces an earlier one; beyond the end
+    /// nothing happens.
+    pub fn put(&self, index: usize, result: Result<T, Error>) {
+        if let Ok(mut all) = self.0.lock()
+            && let Some(slot) = all.get_mut(index)
+        {
+            *slot = Some(result);
+        }
+    }
+    /// Puts many, locking once.
+    pub fn put_each(&self, results: impl IntoIterator<Item = (usize, Result<T, Error>)>) {
+        if let Ok(mut all) = self.0.lock() {
+            for (index, result) in results {
+                if let Some(slot) = all.get_mut(index) {
+                    *slot = Some(result);
+                }
+            }
+        }
+    }
+    /// Takes all results out; `None` where there was none.
+    pub fn take(&self) -> Vec<Option<Result<T, Error>>> {
+        self.0
+            .lock()
+            .map(|mut all| std::mem::take(&mut *all))
+            .unwrap_or_default()
+    }
+}
+
+/// One kind of backend, before any server is known: the catalogue is a list of these.
+pub trait Kind: Send + Sync + 'static {
+    /// Its adapter.
+    type Adapter: Adapter;
+
+    /// What people and the manifest's checker need to know.
+    fn descriptor(&self) -> Descriptor;
+
+    /// Refuses what the backend could never take: names too long, reserved, passwords it cannot hold
+    /// (A-5, H-19). Offline and complete: what passes here is not refused by `create` for its form.
+    fn check(
+        &self,
+        provider: &ProviderSettings,
+        wish: &Provision<'_, <Self::Adapter as Adapter>::Values>,
+    ) -> Result<(), Refusal>;
+
+    /// Checks a provider's own settings offline: scheme, host, admin, TLS.
+    fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
+
+    /// The adapter for one server. No I/O: it connects when it is first asked something.
+    fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error>;
+}
+
+/// What people and generated pages say of a kind.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Descriptor {
+    /// The word in `kind = "…"`.
+    pub kind: &'static str,
+    /// Its product name(s), with the versions that the conformance suite runs.
+    pub title: &'static str,
+    /// The URL schemes that it takes, and whether each is encrypted.
+    pub schemes: &'static [Scheme],
+    /// What the adapter can do at best.
+    pub capabilities: Capabilities,
+    /// How a password is proven.
+    pub proof: &'static str,
+    /// What a restart of the server forgets.
+    pub restart: &'static str,
+    /// Which lasting identity the server has (H-20).
+    pub identity: &'static str,
+    /// What the admin login needs, one right a line (S-8).
+    pub admin_rights: &'static [&'static str],
+    /// Logins that are never touched (H-19).
+    pub reserved: &'static [&'static str],
+    /// Limits of names and passwords.
+    pub limits: &'static str,
+    /// What stays when a login is removed.
+    pub keeps: &'static str,
+    /// How the mark is kept.
+    pub mark: &'static str,
+}
+
+impl Descriptor {
+    /// A descriptor with every text empty; an author fills it in with struct update outside this
+    /// crate's `non_exhaustive` wall by assigning the fields.
+    pub const fn new(kind: &'static str, title: &'static str) -> Self {
+        Self {
+            kind,
+            title,
+            schemes: &[],
+            capabilities: Capabilities::none(),
+            proof: "",
+            restart: "",
+            identity: "",
+            admin_rights: &[],
+            reserved: &[],
+            limits: "",
+            keeps: "",
+            mark: "",
+        }
+    }
+}
+
+/// A URL scheme of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Scheme {
+    /// The word before `://`.
+    pub name: &'static str,
+    /// Whether the connection is encrypted and the server's certificate verified.
+    pub encrypted: bool,
+    /// The port when the URL names none.
+    pub default_port: u16,
+}
+
+/// One server as the manifest names it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProviderSettings {
+    /// The provider's name.
+    pub provider: ProviderName,
+    /// The URL's scheme.
+    pub scheme: String,
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// The URL's path without its first slash; a database name, or empty.
+    pub path: String,
+    /// The admin login; `None` for a server that wants none.
+    pub admin: Option<Admin>,
+    /// How the server's certificate is verified.
+    pub tls: Tls,
+}
+
+impl ProviderSettings {
+    /// Settings of a server without admin login and with default TLS.
+    pub fn new(provider: ProviderName, scheme: &str, host: &str, port: u16) -> Self {
+        Self {
+            provider,
+            scheme: scheme.to_owned(),
+            host: host.to_owned(),
+            port,
+            path: String::new(),
+            admin: None,
+            tls: Tls::default(),
+        }
+    }
+    /// `scheme://host:port`, for people; never a password.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("{}://[{}]:{}", self.scheme, self.host, self.port)
+        } else {
+            format!("{}://{}:{}", self.scheme, self.host, self.port)
+        }
+    }
+    /// Whether the host is this machine, so that a plain connection leaves it by no wire.
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost"
+            || self
+                .host
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+/// An admin login.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Its name.
+    pub user: String,
+    /// Its password, if it has one.
+    pub password: Option<Secret>,
+}
+
+/// How a server's certificate is verified, and what we show of ourselves.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Tls {
+    /// PEM of the authorities to trust; none means the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// PEM of our certificate and key, where the server wants one.
+    pub client_pem: Option<(Vec<u8>, Secret)>,
+    /// Do not verify. A standing condition says so (S-5).
+    pub dangerously_unverified: bool,
+    /// A plain connection to a host that is not loopback was allowed in so many words.
+    pub dangerously_plain: bool,
+}
+
+/// Why a wish or a provider's settings were turned down before anything was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {rule}")]
+pub struct Refusal {
+    /// The field, as the manifest names it: `login`, `password`, `keys`.
+    pub field: String,
+    /// The rule that it breaks, and what to do; never the secret.
+    pub rule: String,
+}
+
+impl Refusal {
+    /// Names field and rule.
+    pub fn new(field: &str, rule: impl Into<String>) -> Self {
+        Self {
+            field: field.to_owned(),
+            rule: rule.into(),
+        }
+    }
+}
+
+/// Whose marked login a list entry is, if it is one of ours.
+pub fn owner_of(listed: &Listed) -> Option<&ConsumerName> {
+    match &listed.mark {
+        MarkSeen::OursFor(consumer) => Some(consumer),
+        _ => None,
+    }
+}

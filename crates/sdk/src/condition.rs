@@ -1,0 +1,292 @@
+//! Conditions: the one form in which anything in the mesh says "I need someone".
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// How much a condition matters, by harm and not by loudness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; nothing to do. Does not count for exit codes.
+    Info,
+    /// What is asked is not reached, and consumers still work.
+    Warning,
+    /// A consumer cannot work, or something could be lost.
+    Error,
+}
+
+impl Severity {
+    /// The word that is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// Whether the fact stands. True always means "something is wrong" (C-5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Status {
+    /// It stands.
+    True,
+    /// It was seen gone.
+    False,
+    /// The owner could not tell any more.
+    Unknown,
+}
+
+macro_rules! condition_types {
+    ($($name:ident $severity:ident $meaning:literal $cure:literal;)*) => {
+        /// Every type of condition: a closed list, so that each has its meaning, its severity and its cure.
+        #[non_exhaustive]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum ConditionType {
+            $(#[doc = $meaning] $name,)*
+        }
+        impl ConditionType {
+            /// Every type.
+            pub const ALL: &'static [ConditionType] = &[$(ConditionType::$name,)*];
+            /// The name, CamelCase.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(ConditionType::$name => stringify!($name),)* }
+            }
+            /// How much it matters.
+            pub const fn severity(self) -> Severity {
+                match self { $(ConditionType::$name => Severity::$severity,)* }
+            }
+            /// What it means, one sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(ConditionType::$name => $meaning,)* }
+            }
+            /// What a person can do.
+            pub const fn cure(self) -> &'static str {
+                match self { $(ConditionType::$name => $cure,)* }
+            }
+        }
+    };
+}
+
+condition_types! {
+    BackendUnreachable Error
+        "The backend could not be asked for longer than `unknown_after`."
+        "Look at the server and the way to it; `mesh doctor` shows what fails.";
+    LookUnknown Warning
+        "One consumer could not be asked for longer than `unknown_after` while others could."
+        "See the reason; `mesh explain CONSUMER PROVIDER` shows the last answers.";
+    ApplyFailed Error
+        "A new or changed provision could not be applied; it is tried again with growing delay."
+        "See the reason; a changed manifest or `mesh resume CONSUMER` tries at once.";
+    HealFailed Error
+        "A lost consumer could not be applied again; it is tried at each check."
+        "See the reason.";
+    Braked Error
+        "A consumer is lost again after each successful repair: the adapter's look and its create disagree, or there is a second writer."
+        "Find out what changes it; `mesh resume CONSUMER` ends the brake.";
+    TugOfWar Error
+        "The same login keeps changing after being held: something else writes it."
+        "Stop the other writer; `mesh resume CONSUMER` ends the brake.";
+    LoginTaken Error
+        "The login exists on the backend and nothing says that it is ours; it was left alone."
+        "Choose another `login`, or set `adopt = true` with the password that it has.";
+    Refused Error
+        "The backend or its adapter does not take what is asked."
+        "Change the value that is named in the manifest.";
+    ServerChanged Error
+        "Another server answers under this address; it is only read until a person says so."
+        "If that is meant: `mesh approve server PROVIDER`.";
+    SecretLost Error
+        "The password of an existing consumer is not in the secret store; nothing is minted anew."
+        "Hand it back with `password = { file = … }` in the manifest; it still lies where it was delivered.";
+    SecretUnreadable Warning
+        "A password source of the manifest cannot be read, or is empty; the last known password stays in force."
+        "Bring the file or variable back.";
+    WaitsForWritable Warning
+        "A repair waits for a server that takes writes: this one is a replica or read-only."
+        "Promote it, or name the writable node.";
+    NotDurable Warning
+        "The server forgets its logins at a restart."
+        "Give the server a place to keep them, as the message says.";
+    MassLoss Info
+        "Many consumers were lost at once and were applied again."
+        "Nothing, if a restart or restore explains it.";
+    PasswordNotEnforced Error
+        "The server lets logins in with any password, and that cannot be repaired from here."
+        "Change the server's access rules.";
+    GrantsSurplus Warning
+        "An adopted login has rights beyond what is asked; they were left."
+        "`mesh adopt CONSUMER PROVIDER --exact` takes them back.";
+    WishUnreadable Error
+        "The manifest cannot be read; the last good wish stays in force and nothing is removed."
+        "`mesh check` shows the line.";
+    RemovalHeld Warning
+        "Removals wait for a person: too many at once, or the wish became empty."
+        "`mesh plan` shows them; `mesh approve removals PROVIDER` lets exactly those go.";
+    RemovalStuck Warning
+        "A login that should go could not be taken away; it is tried again."
+        "See the reason.";
+    ProviderGone Info
+        "A provider left the manifest; what it holds was left as it is."
+        "Put it back, or remove the logins on the server by hand.";
+    TlsUnverified Warning
+        "A connection is made without verifying the server, as the manifest says."
+        "Give the authority with `tls = { ca = … }` and drop the word.";
+    WeakPassword Warning
+        "A given password is shorter than 8 bytes and `weak = true` allows it; it is not hidden in messages."
+        "Give a longer password.";
+    Paused Info
+        "Writes are paused by a person until the given time; looks go on."
+        "`mesh resume` ends it early.";
+    DisabledOnPurpose Info
+        "The manifest keeps this login switched off."
+        "Drop `enabled = false` to switch it on.";
+    SwitchedOnAgain Info
+        "A login that somebody had switched off was switched on again."
+        "To keep it off: `enabled = false` in its `needs` table, or `mesh pause CONSUMER`.";
+    BusReplaced Error
+        "The store was wiped or put back from an older copy; everything is adopted again and nothing is removed."
+        "Nothing, if that was meant.";
+    LoopLate Error
+        "A loop has not finished a pass in its time."
+        "Look at the daemon's log.";
+}
+
+impl fmt::Display for ConditionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a condition stands as it does: one word of a closed list, for programs.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Reason {
+    /// The call failed: the server said no, or could not be reached.
+    CallFailed,
+    /// It did not answer in time.
+    TimedOut,
+    /// The server or the adapter refuses the value.
+    RefusedValue,
+    /// The admin login may not do it.
+    Denied,
+    /// It was lost again after a successful repair.
+    LostAgain,
+    /// It changed again and again after being held.
+    ChangedAgain,
+    /// A login of that name is there and not ours.
+    Exists,
+    /// The server's identity is another one.
+    IdentityChanged,
+    /// There is no stored version where one must be.
+    NoVersion,
+    /// The source is missing, unreadable or empty.
+    SourceMissing,
+    /// The server is read-only.
+    ReadOnly,
+    /// The server keeps nothing over a restart.
+    NoPersistence,
+    /// A restart or restore of the server explains it.
+    ServerRestarted,
+    /// Nothing explains it.
+    Unexplained,
+    /// The manifest does not parse, or part of it is refused.
+    Malformed,
+    /// More than the brake lets through.
+    TooMany,
+    /// The wish became empty.
+    EmptyWish,
+    /// The manifest says so.
+    AsDeclared,
+    /// A person said so.
+    ByPerson,
+    /// What it was about is asked for no more (C-3).
+    SubjectRetired,
+    /// It was seen gone.
+    SeenGone,
+    /// The store's epoch changed.
+    EpochChanged,
+    /// A beat is missing.
+    NoBeat,
+}
+
+/// Which condition it is: (owner, type, subject). The same fact again is the same condition (C-2).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConditionId {
+    /// The one loop that may raise and clear it: `provisioner/cache`.
+    pub owner: String,
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: ConditionType,
+    /// Provider, consumer, host …: `cache/web`, `cache`.
+    pub subject: String,
+}
+
+/// A fact that a loop found and cannot fix by itself (C-1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// Which one.
+    #[serde(flatten)]
+    pub id: ConditionId,
+    /// Whether it stands.
+    pub status: Status,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Why, for programs.
+    pub reason: Reason,
+    /// Why, for people: one line, scrubbed.
+    pub message: String,
+    /// What a person can do.
+    pub action: String,
+    /// Since when it stands (or was gone). Does not move while the fact is the same.
+    pub since: Time,
+    /// When its owner saw it last.
+    pub last_seen: Time,
+    /// The generation of the wish that it speaks of.
+    pub observed_generation: u64,
+    /// How often it was seen in a row.
+    pub count: u64,
+    /// Raised and cleared so often of late that it is shown as flapping, once (C-4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flapping: bool,
+}
+
+/// What a loop found on one pass: the raw fact, before the core gives it its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// Type and subject; the owner is the loop.
+    pub kind: ConditionType,
+    /// What it is about.
+    pub subject: String,
+    /// Why.
+    pub reason: Reason,
+    /// One line for people.
+    pub message: String,
+    /// What a person can do, more exactly than the type's own cure.
+    pub action: Option<String>,
+    /// One look is proof enough (C-4).
+    pub final_at_once: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    //! C-1: every type has its meaning and its cure.
+    use super::*;
+
+    #[test]
+    fn c1_every_type_has_a_camel_case_name_a_meaning_and_a_cure() {
+        for kind in ConditionType::ALL {
+            let name = kind.as_str();
+            assert!(
+                name.starts_with(char::is_uppercase) && name.chars().all(char::is_alphanumeric)
+            );
+            assert!(kind.meaning().ends_with('.'), "{name}");
+            assert!(kind.cure().len() > 7, "{name}");
+            let json = serde_json::to_string(kind).expect("json");
+            assert_eq!(json, format!("\"{name}\""));
+        }
+    }
+}

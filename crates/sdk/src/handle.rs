@@ -1,0 +1,182 @@
+//! The erased form of the contract: what harness and program hold, whatever the kind.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::adapter::{
+    Adapter, Capabilities, Cx, Descriptor, Finding, Kind, Listed, ProviderSettings, Refusal,
+    Server, Sink,
+};
+use crate::answer::Answer;
+use crate::error::{Class, Error};
+use crate::mark::Marker;
+use crate::provision::{AnyValues, Departing, Provision, Wish};
+
+/// A wish with what the record says about its login.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The wish.
+    pub wish: &'a Wish,
+    /// The login was adopted, not created by us.
+    pub adopted: bool,
+}
+
+/// An [`Adapter`] without its type: same methods, same promises.
+#[async_trait]
+#[allow(missing_docs)]
+pub trait AnyAdapter: Send + Sync + 'static {
+    fn capabilities(&self) -> Capabilities;
+    async fn create(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<(), Error>;
+    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+    async fn server(&self, cx: &Cx) -> Result<Server, Error>;
+    async fn holds(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<Answer, Error>;
+    async fn holds_all(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        asked: &[Asked<'_>],
+        answers: &Sink<Answer>,
+    ) -> Result<(), Error>;
+    async fn create_all(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        asked: &[Asked<'_>],
+        outcomes: &Sink<()>,
+    ) -> Result<(), Error>;
+    async fn disable(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+    async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error>;
+    async fn hint(&self, cx: &Cx) -> Result<(), Error>;
+    async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error>;
+}
+
+/// A shared adapter of any kind.
+pub type AdapterHandle = Arc<dyn AnyAdapter>;
+
+fn view<'a, V: 'static>(asked: Asked<'a>, marker: &'a Marker) -> Result<Provision<'a, V>, Error> {
+    Provision::of(asked.wish, asked.adopted, marker)
+        .ok_or_else(|| Error::new(Class::Bug, "the wish holds the values of another kind"))
+}
+
+fn views<'a, V: 'static>(
+    asked: &[Asked<'a>],
+    marker: &'a Marker,
+) -> Result<Vec<Provision<'a, V>>, Error> {
+    asked.iter().map(|one| view(*one, marker)).collect()
+}
+
+#[async_trait]
+impl<A: Adapter> AnyAdapter for A {
+    fn capabilities(&self) -> Capabilities {
+        Adapter::capabilities(self)
+    }
+    async fn create(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<(), Error> {
+        Adapter::create(self, cx, &view(asked, marker)?).await
+    }
+    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
+        Adapter::remove(self, cx, login).await
+    }
+    async fn server(&self, cx: &Cx) -> Result<Server, Error> {
+        Adapter::server(self, cx).await
+    }
+    async fn holds(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<Answer, Error> {
+        Adapter::holds(self, cx, &view(asked, marker)?).await
+    }
+    async fn holds_all(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        asked: &[Asked<'_>],
+        answers: &Sink<Answer>,
+    ) -> Result<(), Error> {
+        Adapter::holds_all(self, cx, &views(asked, marker)?, answers).await
+    }
+    async fn create_all(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        asked: &[Asked<'_>],
+        outcomes: &Sink<()>,
+    ) -> Result<(), Error> {
+        Adapter::create_all(self, cx, &views(asked, marker)?, outcomes).await
+    }
+    async fn disable(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
+        Adapter::disable(self, cx, login).await
+    }
+    async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
+        Adapter::list(self, cx, marker).await
+    }
+    async fn hint(&self, cx: &Cx) -> Result<(), Error> {
+        Adapter::hint(self, cx).await
+    }
+    async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error> {
+        Adapter::doctor(self, cx).await
+    }
+}
+
+/// Values as the manifest gave them, checked for form.
+#[derive(Clone)]
+pub struct ParsedValues {
+    /// Typed, erased.
+    pub values: AnyValues,
+    /// A canonical form, the same for the same meaning of the fields, for the digest (H-1).
+    pub canonical: Vec<u8>,
+}
+
+/// A [`Kind`] without its type.
+#[allow(missing_docs)]
+pub trait AnyKind: Send + Sync + 'static {
+    fn descriptor(&self) -> Descriptor;
+    /// The JSON Schema of this kind's values.
+    fn values_schema(&self) -> serde_json::Value;
+    /// Types the values; the error is serde's, naming the field and what was expected.
+    fn parse_values(&self, values: serde_json::Value) -> Result<ParsedValues, serde_json::Error>;
+    fn check(
+        &self,
+        provider: &ProviderSettings,
+        wish: &Wish,
+        marker: &Marker,
+    ) -> Result<(), Refusal>;
+    fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
+    fn open(&self, provider: ProviderSettings) -> Result<AdapterHandle, Error>;
+}
+
+type ValuesOf<K> = <<K as Kind>::Adapter as Adapter>::Values;
+
+impl<K: Kind> AnyKind for K {
+    fn descriptor(&self) -> Descriptor {
+        Kind::descriptor(self)
+    }
+    fn values_schema(&self) -> serde_json::Value {
+        schemars::schema_for!(ValuesOf<K>).to_value()
+    }
+    fn parse_values(&self, values: serde_json::Value) -> Result<ParsedValues, serde_json::Error> {
+        let typed: ValuesOf<K> = serde_json::from_value(values)?;
+        let canonical = serde_json::to_vec(&serde_json::to_value(&typed)?)?;
+        Ok(ParsedValues {
+            values: Arc::new(typed),
+            canonical,
+        })
+    }
+    fn check(
+        &self,
+        provider: &ProviderSettings,
+        wish: &Wish,
+        marker: &Marker,
+    ) -> Result<(), Refusal> {
+        let asked = Asked {
+            wish,
+            adopted: false,
+        };
+        let wish = view::<ValuesOf<K>>(asked, marker)
+            .map_err(|error| Refusal::new("values", error.message()))?;
+        Kind::check(self, provider, &wish)
+    }
+    fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
+        Kind::check_provider(self, provider)
+    }
+    fn open(&self, provider: ProviderSettings) -> Result<AdapterHandle, Error> {
+        Ok(Arc::new(Kind::open(self, provider)?))
+    }
+}
