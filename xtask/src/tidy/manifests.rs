@@ -1,10 +1,46 @@
-//! Manifests: every crate inherits the workspace's lints.
+//! Manifests: every crate inherits the workspace's lints, and every dependency has its reason written down.
 
 use super::Finding;
 use crate::root::File;
 
-/// Every `Cargo.toml` that makes a package.
+/// Where each dependency's reason stands.
+const REASONS: &str = "docs/decisions/0001-dependencies.md";
+
+/// All of them.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    let mut found = lints(files);
+    found.extend(reasons(files));
+    found
+}
+
+/// Every dependency of the workspace that is not a crate of it.
+fn reasons(files: &[File]) -> Vec<Finding> {
+    let text = |path: &str| {
+        files
+            .iter()
+            .find(|f| f.path == path)
+            .map(|f| f.text.as_str())
+    };
+    let reasons = text(REASONS).unwrap_or_default();
+    let root = text("Cargo.toml").and_then(|text| text.parse::<toml::Table>().ok());
+    let dependencies = root
+        .as_ref()
+        .and_then(|root| root.get("workspace")?.get("dependencies")?.as_table());
+    dependencies
+        .into_iter()
+        .flatten()
+        .filter(|(name, asked)| {
+            asked.get("path").is_none() && !reasons.contains(&format!("`{name}`"))
+        })
+        .map(|(name, _)| {
+            let what = format!("`{name}` has no reason in {REASONS}");
+            Finding::new("dependency", "Cargo.toml", 0, what)
+        })
+        .collect()
+}
+
+/// Every `Cargo.toml` that makes a package.
+fn lints(files: &[File]) -> Vec<Finding> {
     files
         .iter()
         .filter(|file| file.name() == "Cargo.toml")
@@ -51,6 +87,16 @@ mod tests {
             1
         );
         assert_eq!(count("[package\n"), 1);
+    }
+
+    #[test]
+    fn a_dependency_has_its_reason_written_down() {
+        let root = "[workspace.dependencies]\nserde = \"1\"\nours = { path = \"crates/ours\" }\n";
+        let check =
+            |page: &str| check(&[File::new("Cargo.toml", root), File::new(REASONS, page)]).len();
+        assert_eq!(check("| `serde` | records |"), 0);
+        assert_eq!(check("| `serde_json` | records |"), 1);
+        assert_eq!(check(""), 1);
     }
 
     #[test]

@@ -67,7 +67,10 @@ fn catalog(source: &Source<'_>, adapters: &BTreeSet<&str>) -> Vec<Finding> {
         let sibling = home.contains(&path.parts[0])
             && own.is_some()
             && first.is_some_and(|first| own != Some(*first) && adapters.contains(first));
-        sibling || path.parts[0] == "mesh_bus" || path.starts_with(&["mesh_sdk", "harness"])
+        sibling
+            || path.parts[0] == "mesh_bus"
+            || path.starts_with(&["mesh_sdk", "harness"])
+            || path.starts_with(&["mesh_sdk", "bus"])
     })
 }
 
@@ -199,6 +202,7 @@ mod tests {
         let path = "crates/catalog/src/redis/mod.rs";
         for code in [
             "use mesh_bus::Embedded;",
+            "use mesh_sdk::bus::Bus;",
             "use mesh_sdk::harness::Harness;",
             "use mesh_sdk::{Adapter, harness};",
             "use crate::postgres::values;",
