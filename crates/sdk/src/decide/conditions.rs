@@ -63,8 +63,14 @@ pub struct Ledger {
 impl Ledger {
     /// The ledger of an owner, with what was stored.
     pub fn new(owner: &str, stored: Vec<Kept>) -> Self {
-        let kept = stored.into_iter().map(|k| (k.condition.id.clone(), k)).collect();
-        Self { owner: owner.to_owned(), kept }
+        let kept = stored
+            .into_iter()
+            .map(|k| (k.condition.id.clone(), k))
+            .collect();
+        Self {
+            owner: owner.to_owned(),
+            kept,
+        }
     }
     /// Everything kept, raised or only suspected.
     pub fn kept(&self) -> impl Iterator<Item = &Kept> {
@@ -132,7 +138,13 @@ impl Kept {
             count: 1,
             flapping: false,
         };
-        Self { condition, looks: 1, good: 0, transitions: Vec::new(), raised: false }
+        Self {
+            condition,
+            looks: 1,
+            good: 0,
+            transitions: Vec::new(),
+            raised: false,
+        }
     }
 
     fn note_transition(&mut self, now: Time) {
@@ -178,12 +190,18 @@ impl Kept {
         condition.observed_generation = generation;
         condition.reason = fact.reason;
         condition.message = fact.message;
-        condition.action = fact.action.unwrap_or_else(|| condition.id.kind.cure().to_owned());
+        condition.action = fact
+            .action
+            .unwrap_or_else(|| condition.id.kind.cure().to_owned());
         if !self.raised && (fact.final_at_once || self.looks.count_ones() >= RAISE_AFTER) {
             return Some(self.raise(now));
         }
         let back = self.raised && self.condition.status == Status::Unknown;
-        self.condition.status = if self.raised { Status::True } else { Status::False };
+        self.condition.status = if self.raised {
+            Status::True
+        } else {
+            Status::False
+        };
         (self.raised && (news || back)).then(|| Change::Changed(self.condition.clone()))
     }
 
@@ -202,7 +220,11 @@ impl Kept {
             Seen::Good => {
                 self.looks = (self.looks << 1) & 0b111;
                 self.good = self.good.saturating_add(1);
-                if self.good >= CLEAR_AFTER { self.clear(now, Reason::SeenGone) } else { None }
+                if self.good >= CLEAR_AFTER {
+                    self.clear(now, Reason::SeenGone)
+                } else {
+                    None
+                }
             }
         }
     }
@@ -255,11 +277,19 @@ mod tests {
     fn c2_the_same_fact_again_is_the_same_condition() {
         let mut ledger = Ledger::new("provisioner/cache", Vec::new());
         let changes = ledger.look(at(1), 7, vec![fact(true, "a")], |_| Seen::Good);
-        assert!(matches!(&changes[..], [Change::Raised(c)] if c.count == 1 && c.observed_generation == 7));
-        assert_eq!(ledger.look(at(2), 7, vec![fact(true, "b")], |_| Seen::Good), []);
+        assert!(
+            matches!(&changes[..], [Change::Raised(c)] if c.count == 1 && c.observed_generation == 7)
+        );
+        assert_eq!(
+            ledger.look(at(2), 7, vec![fact(true, "b")], |_| Seen::Good),
+            []
+        );
         let kept = only(&ledger);
         assert_eq!((kept.condition.count, kept.condition.since), (2, at(1)));
-        assert_eq!((kept.condition.last_seen, kept.condition.message.as_str()), (at(2), "b"));
+        assert_eq!(
+            (kept.condition.last_seen, kept.condition.message.as_str()),
+            (at(2), "b")
+        );
     }
 
     #[test]
@@ -268,9 +298,16 @@ mod tests {
         let found = || vec![fact(false, "x")];
         assert_eq!(ledger.look(at(1), 1, found(), |_| Seen::Good), []);
         assert_eq!(ledger.look(at(2), 1, vec![], |_| Seen::Good), []);
-        assert!(matches!(&ledger.look(at(3), 1, found(), |_| Seen::Good)[..], [Change::Raised(_)]));
+        assert!(matches!(
+            &ledger.look(at(3), 1, found(), |_| Seen::Good)[..],
+            [Change::Raised(_)]
+        ));
         assert_eq!(ledger.look(at(4), 1, vec![], |_| Seen::Good), []);
-        assert_eq!(ledger.look(at(5), 1, found(), |_| Seen::Good), [], "one good look does not clear");
+        assert_eq!(
+            ledger.look(at(5), 1, found(), |_| Seen::Good),
+            [],
+            "one good look does not clear"
+        );
         assert_eq!(ledger.look(at(6), 1, vec![], |_| Seen::Good), []);
         let changes = ledger.look(at(7), 1, vec![], |_| Seen::Good);
         assert!(matches!(&changes[..], [Change::Cleared(c)] if c.reason == Reason::SeenGone));
@@ -307,7 +344,11 @@ mod tests {
         for round in 0..3 {
             minute += 1;
             ledger.look(at(minute), 1, vec![fact(true, "x")], |_| Seen::Good);
-            assert_eq!(only(&ledger).condition.flapping, round >= 2, "round {round}");
+            assert_eq!(
+                only(&ledger).condition.flapping,
+                round >= 2,
+                "round {round}"
+            );
             for _ in 0..2 {
                 minute += 1;
                 ledger.look(at(minute), 1, vec![], |_| Seen::Good);
@@ -323,6 +364,9 @@ mod tests {
         let json = serde_json::to_string(&stored).expect("json");
         let mut again = Ledger::new("o", serde_json::from_str(&json).expect("back"));
         let changes = again.look(at(2), 1, vec![fact(false, "x")], |_| Seen::Good);
-        assert!(matches!(&changes[..], [Change::Raised(_)]), "the suspicion survived the restart");
+        assert!(
+            matches!(&changes[..], [Change::Raised(_)]),
+            "the suspicion survived the restart"
+        );
     }
 }

@@ -160,7 +160,10 @@ impl Core {
             server_dirty: false,
             due: Vec::new(),
         };
-        core.server.recent_removals.iter_mut().for_each(|at| *at = at.not_after(now));
+        core.server
+            .recent_removals
+            .iter_mut()
+            .for_each(|at| *at = at.not_after(now));
         for (consumer, mut record) in stored.records {
             record.clamp(now, &core.settings);
             core.add(consumer, record, now);
@@ -217,7 +220,11 @@ impl Core {
         for wanted in wish.wanted {
             let i = match self.index.get(&wanted.consumer) {
                 Some(i) => *i,
-                None => self.add(wanted.consumer.clone(), Record::new(wanted.login.clone()), now),
+                None => self.add(
+                    wanted.consumer.clone(),
+                    Record::new(wanted.login.clone()),
+                    now,
+                ),
             };
             named.insert(i);
             self.want(i, wanted, now);
@@ -251,7 +258,10 @@ impl Core {
             }
         }
         let slot = &mut self.slots[i];
-        let changed = slot.wanted.as_ref().is_some_and(|w| w.digest != wanted.digest)
+        let changed = slot
+            .wanted
+            .as_ref()
+            .is_some_and(|w| w.digest != wanted.digest)
             || (fresh && slot.record.applied.is_some_and(|d| d != wanted.digest));
         let met_before = slot.record.taken.is_some_and(|d| d != wanted.digest);
         if changed || met_before {
@@ -265,11 +275,17 @@ impl Core {
             && let SecretState::Lost(why) = &before.secret
         {
             let why = why.clone();
-            slot.wanted = Some(super::Wanted { secret: SecretState::Lost(why), ..wanted });
+            slot.wanted = Some(super::Wanted {
+                secret: SecretState::Lost(why),
+                ..wanted
+            });
         } else {
             slot.wanted = Some(wanted);
         }
-        self.due[i] = self.slots[i].record.not_before.map_or(now, |at| at.max(now));
+        self.due[i] = self.slots[i]
+            .record
+            .not_before
+            .map_or(now, |at| at.max(now));
     }
 
     /// A changed login never removes the old one.
@@ -281,7 +297,10 @@ impl Core {
         if claimed {
             superseded.push(old.clone());
         }
-        slot.record = Record { superseded, ..Record::new(login.clone()) };
+        slot.record = Record {
+            superseded,
+            ..Record::new(login.clone())
+        };
         slot.dirty = true;
         claimed.then_some(old)
     }
@@ -317,7 +336,11 @@ impl Core {
             for slot in &mut self.slots {
                 let superseded = std::mem::take(&mut slot.record.superseded);
                 let departure = slot.record.departure.take();
-                slot.record = Record { superseded, departure, ..Record::new(slot.record.login.clone()) };
+                slot.record = Record {
+                    superseded,
+                    departure,
+                    ..Record::new(slot.record.login.clone())
+                };
                 slot.dirty = true;
             }
         }
@@ -355,7 +378,11 @@ impl Core {
             self.blindly(&ask);
             ask.clear();
         }
-        let mode = if self.caps.holds_all && self.bulk_timeouts < 2 { Mode::Bulk } else { Mode::Single };
+        let mode = if self.caps.holds_all && self.bulk_timeouts < 2 {
+            Mode::Bulk
+        } else {
+            Mode::Single
+        };
         if mode == Mode::Single {
             self.bulk_timeouts = 0;
             ask.sort_by(|a, b| {
@@ -369,7 +396,11 @@ impl Core {
             self.todo.clear();
         }
         self.planned.extend(&ask);
-        PassPlan { mode, list: self.down.is_none() && self.wants_list(now), ask }
+        PassPlan {
+            mode,
+            list: self.down.is_none() && self.wants_list(now),
+            ask,
+        }
     }
 
     /// Adapters that cannot be asked are trusted from memory: only what is new, changed, or due once
@@ -387,7 +418,9 @@ impl Core {
             let claimed = slot.record.claims(&slot.record.login.clone());
             match slot.wanted.as_mut().map(|w| &mut w.secret) {
                 Some(SecretState::Ready) => slot.todo = Some(Step::Create(why)),
-                Some(secret @ SecretState::New) if claimed => *secret = SecretState::Lost(no_version()),
+                Some(secret @ SecretState::New) if claimed => {
+                    *secret = SecretState::Lost(no_version())
+                }
                 Some(SecretState::New) => slot.todo = Some(Step::Mint),
                 _ => continue,
             }
@@ -437,7 +470,11 @@ impl Core {
 
     /// A restart explains losses: the braked are looked at too. Their strikes stay.
     fn look_at_braked(&mut self) {
-        for slot in self.slots.iter_mut().filter(|s| s.record.is_braked() && s.record.taken.is_none()) {
+        for slot in self
+            .slots
+            .iter_mut()
+            .filter(|s| s.record.is_braked() && s.record.taken.is_none())
+        {
             slot.record.not_before = None;
             self.all_due = true;
         }
@@ -546,7 +583,12 @@ impl Core {
         }
         let facts = self.facts(now);
         let happenings = std::mem::take(&mut self.happenings);
-        PassEnd { next_at: next_at.max(now), facts, happenings, summary: self.summary }
+        PassEnd {
+            next_at: next_at.max(now),
+            facts,
+            happenings,
+            summary: self.summary,
+        }
     }
 
     /// The slots whose record differs from what is stored. Whoever takes them stores them.
@@ -565,9 +607,6 @@ impl Core {
     }
     pub(super) fn touch_server(&mut self) {
         self.server_dirty = true;
-    }
-    pub(super) fn pass_at(&self) -> Time {
-        self.pass_at
     }
     /// Whether a held answer is new, so that the record says since when.
     pub(super) fn since(last: &Last, now: Time) -> Time {

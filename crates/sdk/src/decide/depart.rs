@@ -70,7 +70,11 @@ impl Departure {
     }
     /// Where it stands.
     pub fn phase(&self) -> Phase {
-        if self.off_at.is_some() { Phase::Off } else { Phase::Leaving }
+        if self.off_at.is_some() {
+            Phase::Off
+        } else {
+            Phase::Leaving
+        }
     }
     /// Until when it stays in this phase at least.
     pub fn until(&self, settings: &super::Settings) -> Time {
@@ -83,7 +87,9 @@ impl Departure {
         self.since = self.since.not_after(now);
         self.wish_last = self.wish_last.not_after(now);
         self.off_at = self.off_at.map(|at| at.not_after(now));
-        self.listed = self.listed.map(|(a, b)| (a.not_after(now), b.not_after(now)));
+        self.listed = self
+            .listed
+            .map(|(a, b)| (a.not_after(now), b.not_after(now)));
         self.not_before = self.not_before.map(|at| at.not_after(now + BRAKE_WINDOW));
     }
     /// Both the wish and (where the adapter can list) the list were read whole twice, this far apart.
@@ -126,7 +132,10 @@ impl Core {
     pub(super) fn wants_list(&self, now: Time) -> bool {
         let every = self.settings.list_every.min(self.settings.remove_after);
         self.caps.list
-            && self.slots.iter().any(|s| s.wanted.is_none() && s.record.departure.is_some())
+            && self
+                .slots
+                .iter()
+                .any(|s| s.wanted.is_none() && s.record.departure.is_some())
             && self.listed_at.is_none_or(|at| now.since(at) >= every)
     }
 
@@ -137,7 +146,9 @@ impl Core {
         let by_login: HashMap<&Login, &Listed> = listed.iter().map(|l| (&l.login, l)).collect();
         for i in 0..self.slots.len() {
             let slot = &mut self.slots[i];
-            let Some(departure) = &mut slot.record.departure else { continue };
+            let Some(departure) = &mut slot.record.departure else {
+                continue;
+            };
             slot.dirty = true;
             match by_login.get(&slot.record.login).map(|l| &l.mark) {
                 None => {
@@ -171,12 +182,17 @@ impl Core {
             return;
         }
         let held = self.removals_held(now);
-        let named: HashSet<&Login> =
-            self.slots.iter().filter_map(|s| s.wanted.as_ref().map(|w| &w.login)).collect();
+        let named: HashSet<&Login> = self
+            .slots
+            .iter()
+            .filter_map(|s| s.wanted.as_ref().map(|w| &w.login))
+            .collect();
         let (settings, caps) = (&self.settings, self.caps);
         let mut due = Vec::new();
         for (i, slot) in self.slots.iter().enumerate() {
-            let Some(departure) = &slot.record.departure else { continue };
+            let Some(departure) = &slot.record.departure else {
+                continue;
+            };
             let waits = departure.not_before.is_some_and(|at| at > now);
             if waits || departure.left_alone.is_some() || named.contains(&slot.record.login) {
                 continue;
@@ -187,7 +203,9 @@ impl Core {
                 Phase::Leaving if slot.record.adopted && !approved => {}
                 Phase::Leaving if !departure.is_sure(settings.remove_after, caps.list) => {}
                 Phase::Leaving if caps.disable => due.push((i, Step::Disable)),
-                Phase::Leaving if now >= departure.since + settings.remove_after + settings.grace => {
+                Phase::Leaving
+                    if now >= departure.since + settings.remove_after + settings.grace =>
+                {
                     due.push((i, Step::Remove));
                 }
                 Phase::Off if now >= departure.until(settings) => due.push((i, Step::Remove)),
@@ -231,7 +249,9 @@ impl Core {
     fn is_approved(&self, i: usize) -> bool {
         let slot = &self.slots[i];
         let named = self.approval.as_ref().is_some_and(|approval| {
-            approval.removals.contains(&(slot.consumer.clone(), slot.record.login.clone()))
+            approval
+                .removals
+                .contains(&(slot.consumer.clone(), slot.record.login.clone()))
         });
         named || slot.record.departure.as_ref().is_some_and(|d| d.approved)
     }
@@ -242,7 +262,12 @@ impl Core {
         for i in 0..self.slots.len() {
             let approved = self.is_approved(i);
             let slot = &mut self.slots[i];
-            if let Some(departure) = slot.record.departure.as_mut().filter(|d| approved && !d.approved) {
+            if let Some(departure) = slot
+                .record
+                .departure
+                .as_mut()
+                .filter(|d| approved && !d.approved)
+            {
                 departure.approved = true;
                 slot.dirty = true;
             }
@@ -252,14 +277,23 @@ impl Core {
     /// Who is leaving and still usable, as an approval would name them.
     pub fn leaving(&self) -> Approval {
         let leaving = self.slots.iter().filter(|s| {
-            s.record.departure.as_ref().is_some_and(|d| d.phase() == Phase::Leaving)
+            s.record
+                .departure
+                .as_ref()
+                .is_some_and(|d| d.phase() == Phase::Leaving)
         });
-        let removals = leaving.map(|s| (s.consumer.clone(), s.record.login.clone())).collect();
+        let removals = leaving
+            .map(|s| (s.consumer.clone(), s.record.login.clone()))
+            .collect();
         Approval { removals }
     }
     /// How many logins were switched off here within the last hour without a person's word.
     pub fn recently_removed(&self, now: Time) -> usize {
-        self.server.recent_removals.iter().filter(|at| now.since(**at) < BRAKE_WINDOW).count()
+        self.server
+            .recent_removals
+            .iter()
+            .filter(|at| now.since(**at) < BRAKE_WINDOW)
+            .count()
     }
 
     pub(super) fn taken_away(
@@ -271,7 +305,9 @@ impl Core {
     ) {
         let slot = &mut self.slots[i];
         slot.dirty = true;
-        let Some(departure) = &mut slot.record.departure else { return };
+        let Some(departure) = &mut slot.record.departure else {
+            return;
+        };
         if let Err(error) = outcome {
             self.summary.failed += 1;
             departure.failures = departure.failures.saturating_add(1);
@@ -291,7 +327,9 @@ impl Core {
             self.retire(i);
         }
         if counts {
-            self.server.recent_removals.retain(|at| now.since(*at) < BRAKE_WINDOW);
+            self.server
+                .recent_removals
+                .retain(|at| now.since(*at) < BRAKE_WINDOW);
             self.server.recent_removals.push(now);
             self.touch_server();
         }

@@ -9,7 +9,14 @@ use crate::error::Class;
 use crate::time::Time;
 
 fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
-    Fact { kind, subject: subject.to_owned(), reason, message, action: None, final_at_once: true }
+    Fact {
+        kind,
+        subject: subject.to_owned(),
+        reason,
+        message,
+        action: None,
+        final_at_once: true,
+    }
 }
 
 fn reason_of(class: Class) -> Reason {
@@ -43,7 +50,12 @@ impl Core {
         {
             let age = now.since(*since).as_secs();
             let message = format!("no answer for {age} s: {error}");
-            facts.push(fact(T::BackendUnreachable, "", reason_of(error.class()), message));
+            facts.push(fact(
+                T::BackendUnreachable,
+                "",
+                reason_of(error.class()),
+                message,
+            ));
         }
         if let (Some(new), Some(old)) = (&self.server.changed_to, &self.server.identity) {
             let message = format!("the server here was {old} and is now {new}; it is only read");
@@ -54,7 +66,10 @@ impl Core {
             facts.push(fact(T::NotDurable, "", Reason::NoPersistence, why.clone()));
         }
         let waiting = self.slots.iter().filter(|s| {
-            s.record.unknown.as_ref().is_some_and(|u| u.class == Class::ReadOnly)
+            s.record
+                .unknown
+                .as_ref()
+                .is_some_and(|u| u.class == Class::ReadOnly)
         });
         let waiting = waiting.count();
         if waiting > 0 {
@@ -81,8 +96,15 @@ impl Core {
         let (lost, asked) = (self.summary.lost, self.summary.asked);
         if lost >= 10 && lost * 2 > asked {
             let message = format!("{lost} of {asked} consumers were lost at once");
-            let explained = self.slots.iter().all(|s| s.record.run == self.server.run_no);
-            let reason = if explained { Reason::ServerRestarted } else { Reason::Unexplained };
+            let explained = self
+                .slots
+                .iter()
+                .all(|s| s.record.run == self.server.run_no);
+            let reason = if explained {
+                Reason::ServerRestarted
+            } else {
+                Reason::Unexplained
+            };
             facts.push(fact(ConditionType::MassLoss, "", reason, message));
         }
     }
@@ -96,8 +118,16 @@ impl Core {
         }
         let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
         if let Some(departure) = &record.departure {
-            if let Some(why) = departure.left_alone.clone().or_else(|| record.failed.as_ref().map(|e| e.to_string())) {
-                push(T::RemovalStuck, Reason::CallFailed, format!("`{}` should go: {why}", record.login));
+            if let Some(why) = departure
+                .left_alone
+                .clone()
+                .or_else(|| record.failed.as_ref().map(|e| e.to_string()))
+            {
+                push(
+                    T::RemovalStuck,
+                    Reason::CallFailed,
+                    format!("`{}` should go: {why}", record.login),
+                );
             }
             return;
         }
@@ -106,7 +136,11 @@ impl Core {
             push(T::SecretLost, Reason::NoVersion, why.clone());
         }
         if record.taken == Some(wanted.digest) {
-            let hint = if wanted.adopt { "; `adopt = true` needs the password that it has" } else { "" };
+            let hint = if wanted.adopt {
+                "; `adopt = true` needs the password that it has"
+            } else {
+                ""
+            };
             let message = format!("the login `{}` exists and is not ours{hint}", record.login);
             push(T::LoginTaken, Reason::Exists, message);
         }
@@ -116,7 +150,11 @@ impl Core {
             && now.since(unknown.since) >= self.settings.unknown_after
         {
             let age = now.since(unknown.since).as_secs();
-            push(T::LookUnknown, reason_of(unknown.class), format!("no answer for {age} s: {}", unknown.why));
+            push(
+                T::LookUnknown,
+                reason_of(unknown.class),
+                format!("no answer for {age} s: {}", unknown.why),
+            );
         }
         self.trouble(slot, &mut push);
     }
@@ -126,17 +164,33 @@ impl Core {
         let record = &slot.record;
         let every = |n: u32| check_interval(&self.settings, n).as_secs() / 60;
         let what = match &record.last {
-            Last::Lost { differences, detail, .. } if detail.is_empty() => differences.to_string(),
-            Last::Lost { differences, detail, .. } => format!("{differences} ({detail})"),
+            Last::Lost {
+                differences,
+                detail,
+                ..
+            } if detail.is_empty() => differences.to_string(),
+            Last::Lost {
+                differences,
+                detail,
+                ..
+            } => format!("{differences} ({detail})"),
             _ => "held at the last look".to_owned(),
         };
-        if let Some(error) = record.failed.as_ref().filter(|e| e.class() != Class::Exists) {
+        if let Some(error) = record
+            .failed
+            .as_ref()
+            .filter(|e| e.class() != Class::Exists)
+        {
             let kind = match error.class() {
                 Class::RefusedValue => T::Refused,
                 _ if slot.is_applied() => T::HealFailed,
                 _ => T::ApplyFailed,
             };
-            push(kind, reason_of(error.class()), format!("{error} (tried {} times)", record.failures));
+            push(
+                kind,
+                reason_of(error.class()),
+                format!("{error} (tried {} times)", record.failures),
+            );
         }
         if record.strikes > 0 {
             let message = format!(
@@ -153,7 +207,11 @@ impl Core {
             );
             push(T::TugOfWar, Reason::ChangedAgain, message);
         }
-        if let Last::Held { warning: Some(warning), .. } = &record.last {
+        if let Last::Held {
+            warning: Some(warning),
+            ..
+        } = &record.last
+        {
             push(T::GrantsSurplus, Reason::Unexplained, warning.to_string());
         }
     }

@@ -21,7 +21,12 @@ pub struct HintGate {
 impl HintGate {
     /// A gate for a provider with this `verify_every`.
     pub fn new(verify_every: Duration) -> Self {
-        Self { longest: verify_every.max(FIRST), last: None, empty: 0, pending: false }
+        Self {
+            longest: verify_every.max(FIRST),
+            last: None,
+            empty: 0,
+            pending: false,
+        }
     }
     /// A hint came.
     pub fn hint(&mut self) {
@@ -30,7 +35,8 @@ impl HintGate {
     /// When a hinted pass may start, if a hint waits.
     pub fn ready_at(&self, now: Time) -> Option<Time> {
         let wait = backoff(FIRST, self.empty, self.longest);
-        self.pending.then(|| self.last.map_or(now, |last| (last + wait).max(now)))
+        self.pending
+            .then(|| self.last.map_or(now, |last| (last + wait).max(now)))
     }
     /// A pass starts now: it answers every hint that waits. Returns whether there was one.
     pub fn pass_starts(&mut self, now: Time) -> bool {
@@ -42,7 +48,11 @@ impl HintGate {
     }
     /// A hinted pass ended, and had found something lost or not.
     pub fn hinted_pass_ended(&mut self, found: bool) {
-        self.empty = if found { 0 } else { self.empty.saturating_add(1) };
+        self.empty = if found {
+            0
+        } else {
+            self.empty.saturating_add(1)
+        };
     }
 }
 
@@ -61,7 +71,11 @@ mod tests {
         assert_eq!(gate.ready_at(at(0)), None);
         gate.hint();
         gate.hint();
-        assert_eq!(gate.ready_at(at(0)), Some(at(0)), "the first one starts at once");
+        assert_eq!(
+            gate.ready_at(at(0)),
+            Some(at(0)),
+            "the first one starts at once"
+        );
         assert!(gate.pass_starts(at(0)));
         gate.hinted_pass_ended(true);
         assert_eq!(gate.ready_at(at(1)), None, "both were answered");
@@ -88,7 +102,11 @@ mod tests {
         assert!(gate.pass_starts(now));
         gate.hinted_pass_ended(true);
         gate.hint();
-        assert_eq!(gate.ready_at(now), Some(now + FIRST), "a found loss makes hints quick again");
+        assert_eq!(
+            gate.ready_at(now),
+            Some(now + FIRST),
+            "a found loss makes hints quick again"
+        );
     }
 
     #[test]

@@ -50,7 +50,11 @@ impl Core {
                 unknown.why = why;
             }
             none => {
-                *none = Some(Unknown { since: now, class: error.class(), why: why.clone() });
+                *none = Some(Unknown {
+                    since: now,
+                    class: error.class(),
+                    why: why.clone(),
+                });
                 slot.dirty = true;
                 self.happenings.push((i, Happening::BecameUnknown(why)));
             }
@@ -98,7 +102,10 @@ impl Core {
             slot.dirty |= record.not_before.take().is_some();
             return;
         }
-        let quiet = record.changes.last().is_none_or(|at| now.since(*at) >= TUG_WINDOW);
+        let quiet = record
+            .changes
+            .last()
+            .is_none_or(|at| now.since(*at) >= TUG_WINDOW);
         if quiet {
             record.tug = 0;
             record.changes.clear();
@@ -115,7 +122,11 @@ impl Core {
             if *proof == held.proof && *warning == held.warning);
         if !same {
             let since = Self::since(&slot.record.last, now);
-            slot.record.last = Last::Held { proof: held.proof, since, warning: held.warning };
+            slot.record.last = Last::Held {
+                proof: held.proof,
+                since,
+                warning: held.warning,
+            };
             slot.dirty = true;
         }
     }
@@ -131,7 +142,11 @@ impl Core {
         let by_us = record.intent == Some(wanted.digest);
         if record.applied != Some(wanted.digest) {
             record.applied_at = Some(now);
-            let happening = if by_us { Happening::Applied } else { Happening::Adopted };
+            let happening = if by_us {
+                Happening::Applied
+            } else {
+                Happening::Adopted
+            };
             self.happenings.push((i, happening));
         }
         record.applied = Some(wanted.digest);
@@ -180,7 +195,9 @@ impl Core {
     fn react(&mut self, i: usize, now: Time, claim: Claim, lost: &Lost) {
         let slot = &mut self.slots[i];
         let applied = slot.is_applied();
-        let Some(wanted) = &mut slot.wanted else { return };
+        let Some(wanted) = &mut slot.wanted else {
+            return;
+        };
         if claim == Claim::Taken {
             let news = slot.record.taken != Some(wanted.digest);
             slot.record.taken = Some(wanted.digest);
@@ -240,13 +257,21 @@ impl Core {
         slot.blind = None;
         slot.dirty = true;
         if let Why::Lost(differences) = why {
-            self.happenings.push((i, Happening::Healed(differences, detail)));
+            self.happenings
+                .push((i, Happening::Healed(differences, detail)));
             if differences.contains(Difference::Disabled) {
                 self.happenings.push((i, Happening::SwitchedOn));
             }
         }
         if !holds {
-            self.note_held(i, now, Held { proof: Proof::Record, warning: None });
+            self.note_held(
+                i,
+                now,
+                Held {
+                    proof: Proof::Record,
+                    warning: None,
+                },
+            );
             self.settle(i, now);
         }
     }
@@ -291,7 +316,11 @@ impl Core {
             Ok(Answer::Lost(lost)) => {
                 let slot = &mut self.slots[i];
                 let detail = lost.detail.into();
-                slot.record.last = Last::Lost { differences: lost.differences, detail, at: now };
+                slot.record.last = Last::Lost {
+                    differences: lost.differences,
+                    detail,
+                    at: now,
+                };
                 slot.dirty = true;
             }
             Err(_) => {}

@@ -25,4 +25,6 @@ pub use self::brake::backoff;
 pub use self::core::{Core, Mode, PassEnd, PassPlan, ServerRecord, Stored, Summary};
 pub use self::depart::{Approval, Departure, Phase};
 pub use self::settings::Settings;
-pub use self::slot::{Happening, Last, Record, SecretState, Slot, State, Step, Unknown, Wanted, WholeWish, Why};
+pub use self::slot::{
+    Happening, Last, Record, SecretState, Slot, State, Step, Unknown, Wanted, WholeWish, Why,
+};

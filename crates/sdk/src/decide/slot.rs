@@ -198,7 +198,9 @@ impl Record {
     pub(super) fn clamp(&mut self, now: Time, settings: &super::Settings) {
         let longest = super::settings::BRAKE_MAX.max(settings.verify_every);
         self.not_before = self.not_before.map(|at| at.not_after(now + longest));
-        self.changes.iter_mut().for_each(|at| *at = at.not_after(now));
+        self.changes
+            .iter_mut()
+            .for_each(|at| *at = at.not_after(now));
         if let Some(unknown) = &mut self.unknown {
             unknown.since = unknown.since.not_after(now);
         }
@@ -258,12 +260,17 @@ impl Slot {
     }
     /// Whether what was applied is what is asked: then a difference is a loss, else a change.
     pub(super) fn is_applied(&self) -> bool {
-        self.wanted.as_ref().is_some_and(|w| self.record.applied == Some(w.digest))
+        self.wanted
+            .as_ref()
+            .is_some_and(|w| self.record.applied == Some(w.digest))
     }
     /// How it stands, in the words of `status`.
     pub fn state(&self) -> State {
-        let Some(wanted) = &self.wanted else { return State::Disabled };
-        if self.record.taken == Some(wanted.digest) || matches!(wanted.secret, SecretState::Lost(_)) {
+        let Some(wanted) = &self.wanted else {
+            return State::Disabled;
+        };
+        if self.record.taken == Some(wanted.digest) || matches!(wanted.secret, SecretState::Lost(_))
+        {
             return State::Refused;
         }
         if self.record.unknown.is_some() {
