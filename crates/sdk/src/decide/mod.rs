@@ -20,6 +20,7 @@ mod settings;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod views;
 
 pub use self::brake::backoff;
 pub use self::core::{Core, Mode, PassEnd, PassPlan, ServerRecord, Stored, Summary};
@@ -28,3 +29,4 @@ pub use self::settings::Settings;
 pub use self::slot::{
     Happening, Last, Record, SecretState, Slot, State, Step, Unknown, Wanted, WholeWish, Why,
 };
+pub use self::views::state_of;

@@ -266,23 +266,9 @@ impl Slot {
     }
     /// How it stands, in the words of `status`.
     pub fn state(&self) -> State {
-        let Some(wanted) = &self.wanted else {
-            return State::Disabled;
-        };
-        if self.record.taken == Some(wanted.digest) || matches!(wanted.secret, SecretState::Lost(_))
-        {
-            return State::Refused;
-        }
-        if self.record.unknown.is_some() {
-            return State::Unknown;
-        }
-        match &self.record.last {
-            Last::Held { .. } if self.is_applied() && wanted.enabled => State::Held,
-            Last::Held { .. } if self.is_applied() => State::Disabled,
-            Last::Lost { .. } if self.record.is_braked() => State::Braked,
-            Last::Lost { .. } if self.is_applied() => State::Lost,
-            _ if self.record.is_braked() => State::Braked,
-            _ => State::Pending,
+        match &self.wanted {
+            Some(wanted) => super::state_of(wanted, &self.record),
+            None => State::Disabled,
         }
     }
 }
