@@ -6,6 +6,7 @@
 
 pub mod adapter;
 pub mod answer;
+pub mod book;
 pub mod bus;
 pub mod clock;
 pub mod condition;
