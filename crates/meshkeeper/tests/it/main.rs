@@ -1,0 +1,6 @@
+//! What users see: the manifest's messages, whole commands with their exit codes, the watch.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod kind;
+mod manifest;
