@@ -3,6 +3,7 @@
 use super::brake::chance;
 use super::core::{Core, Mode, Pass, PassEnd, PassPlan};
 use super::slot::{Last, SecretState, Step, Unknown, Why};
+use super::wish::no_version;
 use crate::answer::Answer;
 use crate::error::{Class, Error};
 use crate::time::Time;
@@ -42,11 +43,12 @@ impl Core {
         self.pass.open = ask.len();
         self.pass.mode = Some(mode);
         self.pass.plan.clone_from(&ask);
-        PassPlan {
-            mode,
-            list: !self.down && !self.is_other_server() && self.wants_list(now),
-            ask,
+        let list = !self.down && !self.is_other_server() && self.wants_list(now);
+        if !list && !self.down {
+            // Nothing is to be listed any more: that it could not be is nobody's trouble.
+            self.list_fails = None;
         }
+        PassPlan { mode, ask, list }
     }
 
     /// Who is to be asked: on a regular pass everyone who is not delayed; on one between, whoever is
@@ -120,15 +122,15 @@ impl Core {
                 (false, _) => Why::Changed,
             };
             let known = slot.is_known();
-            let Some(wanted) = &mut slot.wanted else {
+            let Some(wanted) = &slot.wanted else {
                 continue;
             };
             if slot.record.taken == Some(wanted.digest) {
                 continue;
             }
-            match &mut wanted.secret {
+            match &wanted.secret {
                 SecretState::Ready => slot.todo = Some(Step::Create(why)),
-                secret @ SecretState::New if known => *secret = SecretState::Lost(no_version()),
+                SecretState::New if known => slot.lose_secret(no_version()),
                 SecretState::New => slot.todo = Some(Step::Mint),
                 SecretState::Lost(_) => {}
             }
@@ -307,8 +309,4 @@ impl super::Slot {
     pub(super) fn is_known(&self) -> bool {
         self.record.claims(&self.record.login) || !self.record.superseded.is_empty()
     }
-}
-
-pub(super) fn no_version() -> String {
-    "the backend or the record knows this consumer, and no secret is stored for it".to_owned()
 }
