@@ -158,7 +158,6 @@ impl Core {
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         slot.wanted = None;
-        slot.blind = None;
         slot.soon = false;
         if let Some(departure) = &mut record.departure {
             slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);

@@ -149,14 +149,18 @@ impl Core {
         if !std::mem::take(&mut slot.planned) {
             return;
         }
-        slot.asked_at = Some(self.pass.at);
+        // Where one call that hangs stands for all, nobody knows who was asked: they go first again.
+        let hung = matches!(&answer, Err(error) if error.class() == Class::TimedOut);
+        if !(hung && self.pass.mode == Some(Mode::Bulk)) {
+            slot.asked_at = Some(self.pass.at);
+        }
         self.pass.open -= 1;
         self.pass.summary.asked += 1;
         match answer {
             Ok(Answer::Held(held)) => self.held(i, now, held),
             Ok(Answer::Lost(lost)) => self.lost(i, now, *lost),
             Err(error) => {
-                self.pass.asking_ended |= error.class() == Class::TimedOut;
+                self.pass.asking_ended |= hung;
                 self.unknown(i, now, &error);
             }
         }
@@ -256,6 +260,9 @@ impl Core {
     /// Who was not asked goes first next time, in this process or the next (H-9). Whoever waits in vain
     /// for too long is unknown, like those whose look failed: silence must not read as well (H-7).
     fn note_not_asked(&mut self, now: Time) {
+        if self.pass.bulk_hung && self.pass.open == 0 {
+            return;
+        }
         let first = self.pass.plan.iter().find(|i| self.slots[**i].planned);
         let from = first.map(|i| self.slots[*i].consumer.clone());
         if from != self.server.ask_from && (from.is_some() || self.pass.regular) {

@@ -94,13 +94,9 @@ impl Core {
         if self.slots[i].record.login != wanted.login {
             self.supersede(i, &wanted);
         }
-        let blind = !self.caps.holds;
         let slot = &mut self.slots[i];
         if is_changed(slot, &wanted) {
             slot.dirty |= slot.record.release();
-        }
-        if slot.wanted.is_none() && blind {
-            slot.blind = Some(Why::Started);
         }
         slot.soon = true;
         let secret = match (slot.wanted.take().map(|w| w.secret), wanted.secret) {
@@ -239,8 +235,8 @@ fn is_changed(slot: &Slot, wanted: &Wanted) -> bool {
         Some(before) if before.secret == SecretState::Ready => before.digest != wanted.digest,
         _ => slot
             .record
-            .applied
-            .or(slot.record.intent)
+            .intent
+            .or(slot.record.applied)
             .is_some_and(|known| known != wanted.digest),
     }
 }

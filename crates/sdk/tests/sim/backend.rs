@@ -179,7 +179,14 @@ impl Backend {
     }
 
     /// Makes the login as wished. An adapter that cannot look refuses a login without our mark.
-    pub(crate) fn create(&mut self, want: &Want, cannot_look: bool) -> Result<(), Error> {
+    ///
+    /// One that was there before us stays an elder one, unless our history claims it (H-18).
+    pub(crate) fn create(
+        &mut self,
+        want: &Want,
+        cannot_look: bool,
+        claimed: bool,
+    ) -> Result<(), Error> {
         if self.down {
             return failed(Class::Unreachable);
         }
@@ -201,8 +208,8 @@ impl Backend {
             password: want.password.unwrap_or_default(),
             grants: want.grants,
             enabled: want.enabled,
+            elder: before.is_some_and(|a| a.elder && (a.mark == ours || !claimed)),
             mark: ours,
-            elder: before.is_some_and(|a| a.elder),
         };
         self.accounts.insert(want.login.clone(), account);
         self.ever_ours.insert(want.login.clone());

@@ -89,6 +89,7 @@ pub(crate) struct Checker {
     epoch: usize,
     removed: Vec<Time>,
     approved: BTreeSet<(String, String)>,
+    gone: BTreeSet<(String, String)>,
     /// Records were lost or put back: what only they knew cannot be demanded.
     pub(crate) records_lost: bool,
 }
@@ -102,17 +103,22 @@ impl Checker {
     }
 
     /// A process begins.
-    pub(crate) fn process(&mut self, records_lost: bool, jumped: bool) {
+    pub(crate) fn process(&mut self, now: Time, records_lost: bool, jumped: bool) {
         for known in self.known.values_mut() {
             known.trusted = None;
             if records_lost {
                 known.reapplied.clear();
                 known.planned_in_vain = 0;
                 known.absent_since = None;
+                known.trouble_since = None;
             }
             if jumped {
                 known.trouble_since = None;
                 known.reapplied.clear();
+                // A stamp from the future counts as now.
+                if let Some(since) = &mut known.absent_since {
+                    *since = (now, self.epoch + 1);
+                }
             }
         }
         self.timed_out = false;
@@ -310,7 +316,9 @@ impl Checker {
         if !ours || elder && !approved {
             self.say(Broken::TookOver, format!("{consumer}: took {account:?}"));
         }
-        if approved {
+        // One that is switched off again, since somebody switched it on, is one removal.
+        let again = !self.gone.insert((consumer.to_owned(), login.to_owned()));
+        if approved || again {
             return;
         }
         self.removed.retain(|at| now.since(*at) < HOUR);
@@ -334,6 +342,7 @@ impl Checker {
     /// A login is gone, or in use again: an approval for it is used up.
     pub(crate) fn approval_ends(&mut self, consumer: &str) {
         self.approved.retain(|(c, _)| c != consumer);
+        self.gone.retain(|(c, _)| c != consumer);
     }
 
     /// How a consumer stands after a pass, and whether any fact covers it.

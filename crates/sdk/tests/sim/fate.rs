@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mesh_sdk::decide::SecretState;
 use mesh_sdk::{Class, Time};
 
 use crate::backend::{Account, CreateFault, LookFault, Mark, named};
@@ -81,7 +82,7 @@ impl Run {
         }
         let log = world.pass();
         if log.died {
-            world.restart(false, 0);
+            world.restart(None, 0);
         }
         log
     }
@@ -116,8 +117,8 @@ impl Run {
             world.manifest = std::mem::take(&mut self.put_aside);
         }
         let end = self.world.now + Duration::from_secs(5 * 3600);
-        let (mut passes, mut last) = (0, PassLog::default());
-        while self.world.now < end {
+        let (mut passes, mut calm, mut last) = (0, 0, PassLog::default());
+        while self.world.now < end && calm < 10 {
             if passes % 30 == 0 {
                 self.people_help();
             }
@@ -127,6 +128,12 @@ impl Run {
             if !self.world.judge.broken.is_empty() {
                 return passes;
             }
+            let restless = last.steps + last.dirty > 0 || self.world.is_busy();
+            calm = if restless || !self.world.unrest(&last).is_empty() {
+                0
+            } else {
+                calm + 1
+            };
         }
         self.world.expect_rest(&last);
         passes
@@ -137,6 +144,16 @@ impl Run {
         self.approve_removals();
         let world = &mut self.world;
         let wanted: Vec<String> = world.manifest.values().map(|w| w.login.clone()).collect();
+        // A password that is lost is handed back.
+        let lost = world.core.slots().iter().filter(|s| {
+            let secret = s.wanted.as_ref().map(|w| &w.secret);
+            matches!(secret, Some(SecretState::Lost(_)))
+        });
+        for consumer in lost.map(|s| s.consumer.to_string()).collect::<Vec<_>>() {
+            world.passwords += 1;
+            let given = world.passwords;
+            world.vault.entry(consumer).or_insert(given);
+        }
         // Logins of strangers that are in the way are taken away by hand.
         let strange = |a: &Account| !matches!(a.mark, Mark::Ours(_));
         world
@@ -300,11 +317,15 @@ impl Run {
     }
 
     fn tamper(&mut self) {
-        let Some(login) = self.some_login() else {
+        let Some(mut login) = self.some_login() else {
             return;
         };
         let world = &mut self.world;
         let kind = world.rng.below(8);
+        if world.rng.percent(30) {
+            // A name that some consumer may come to ask for.
+            login = format!("c{}-{}", world.rng.below(7), 2 * world.rng.below(2));
+        }
         world.note(|| format!("somebody tampers with {login} ({kind})"));
         let fitting = world.rng.percent(40).then(|| {
             let wants = world.manifest.values();
@@ -398,25 +419,16 @@ impl Run {
             _ => 0,
         };
         world.note(|| format!("a process ends ({kind}), the clock jumps by {jump} ms"));
-        let mut lost = false;
-        match kind {
-            0 => {
-                world.disk = Disk::default();
-                lost = true;
-            }
-            1 => {
-                if let Some(older) = world.rng.pick(&world.older) {
-                    world.disk = older.clone();
-                    lost = true;
-                }
-            }
+        let other = match kind {
+            0 => Some(Disk::default()),
+            1 => world.rng.pick(&world.older).cloned(),
             2..=4 => {
                 world.dies_at = Some(1 + world.rng.below(4));
                 return;
             }
-            _ => {}
-        }
-        world.restart(lost, jump);
+            _ => None,
+        };
+        world.restart(other, jump);
     }
 
     fn word(&mut self) {

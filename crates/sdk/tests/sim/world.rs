@@ -110,6 +110,10 @@ pub(crate) struct World {
     pub(crate) passwords: u32,
     generation: u64,
     forgotten: BTreeSet<String>,
+    /// The wish that was read last.
+    in_force: BTreeMap<String, Want>,
+    /// Logins with an intent on the disk (H-23): they may be ours.
+    intended: BTreeSet<String>,
 }
 
 /// What one pass did, as far as the end of a run needs it.
@@ -172,6 +176,8 @@ impl World {
             passwords: 100,
             generation: 0,
             forgotten: BTreeSet::new(),
+            in_force: BTreeMap::new(),
+            intended: BTreeSet::new(),
         };
         let caps = world.caps;
         world.note(|| format!("capabilities {caps:?}"));
@@ -227,8 +233,10 @@ impl World {
         kept.retain(|c| self.manifest.contains_key(c));
         let mut wanted = Vec::new();
         let mut seen = Vec::new();
+        self.in_force.retain(|consumer, _| kept.contains(consumer));
         for consumer in self.manifest.keys().filter(|c| !kept.contains(c)) {
             let want = self.want(consumer).expect("it is in the manifest");
+            self.in_force.insert(consumer.clone(), want.clone());
             let secret = match want.password {
                 Some(_) if self.is(Sloppy::ForgetsSecrets) => self.sloppy_secret(consumer),
                 Some(_) => SecretState::Ready,
@@ -236,7 +244,8 @@ impl World {
                 None => SecretState::New,
             };
             let digest = digest(&want);
-            seen.push((consumer.clone(), want.login.clone(), digest.1));
+            let entry = digest.1 ^ u64::from(want.adopt);
+            seen.push((consumer.clone(), want.login.clone(), entry));
             wanted.push(Wanted {
                 consumer: named(consumer),
                 login: Login::new(&want.login).expect("a login"),
@@ -365,7 +374,9 @@ impl World {
     }
     /// The want as the core has it: an entry that is refused keeps the one that it had.
     fn asked(&self, consumer: &str) -> Option<Want> {
-        let mut want = self.want(consumer)?;
+        let mut want = self.in_force.get(consumer)?.clone();
+        let stored = self.vault.get(consumer).copied();
+        want.password = want.password.or(stored).filter(|_| !self.vault_closed);
         let i = self.core.slot_of(&named(consumer))?;
         let asked = self.core.slots()[i].wanted.as_ref()?;
         want.login = asked.login.as_str().to_owned();
@@ -401,6 +412,9 @@ impl World {
             return;
         }
         self.store();
+        let creates = acting.iter().filter(|(_, s)| matches!(s, Step::Create(_)));
+        let logins = creates.map(|(i, _)| self.core.slots()[*i].record.login.as_str().to_owned());
+        self.intended.extend(logins);
         for (i, step) in acting {
             if let Some(left) = &mut self.dies_at {
                 *left = left.saturating_sub(1);
@@ -471,7 +485,7 @@ impl World {
             let drop = step == Step::Remove;
             let off = before.as_ref().is_some_and(|a| !a.enabled);
             let outcome = self.back.take_away(&consumer, &login, drop);
-            if outcome.is_ok() && !(drop && off) {
+            if outcome.is_ok() && !off {
                 let after = self.settings.remove_after;
                 self.judge
                     .takes_away(&consumer, &login, self.now, after, before.as_ref());
@@ -486,10 +500,12 @@ impl World {
             return Err(Error::new(Class::Bug, "created without a wish"));
         };
         let before = self.back.accounts.get(login).cloned();
-        let ever = self.back.ever_ours.contains(login);
-        let outcome = self.back.create(&want, !self.caps.holds);
-        let refused = matches!(&outcome, Err(e) if e.class() == Class::Exists);
-        if !refused {
+        let ever = self.back.ever_ours.contains(login) || self.intended.contains(login);
+        let outcome = self.back.create(&want, !self.caps.holds, ever);
+        if matches!(&outcome, Err(e) if e.class() == Class::Exists) {
+            self.intended.remove(login);
+        }
+        if before.as_ref() != self.back.accounts.get(login) {
             let fits = before.as_ref().map(|a| a.password) == want.password;
             self.judge
                 .create_on(consumer, before.as_ref(), ever, fits, want.adopt);
@@ -498,7 +514,7 @@ impl World {
         self.judge
             .created(consumer, self.now, outcome.is_ok(), can_look);
         if self.is(Sloppy::AppliesTwice) {
-            drop(self.back.create(&want, !self.caps.holds));
+            drop(self.back.create(&want, !self.caps.holds, ever));
             self.judge
                 .created(consumer, self.now, outcome.is_ok(), can_look);
         }
@@ -577,20 +593,31 @@ impl World {
             self.disk.records.insert(slot.consumer.to_string(), text);
         }
         let server_dirty = self.core.take_server_dirty();
-        self.disk.server = serde_json::to_string(self.core.server()).expect("json");
-        let kept: Vec<&Kept> = self.ledger.kept().collect();
-        self.disk.conditions = serde_json::to_string(&kept).expect("json");
-        if self.older.len() < 20 && self.rng.percent(5) {
+        if self.older.len() < 10 && self.rng.percent(5) {
+            self.store_the_rest();
             self.older.push(self.disk.clone());
         }
         dirty.len() + usize::from(server_dirty)
     }
 
-    /// The process ends, and another one begins with what is on the disk.
-    pub(crate) fn restart(&mut self, records_lost: bool, jump: i64) {
+    /// What a pass stores in any case; written when somebody is going to read it.
+    fn store_the_rest(&mut self) {
+        self.disk.server = serde_json::to_string(self.core.server()).expect("json");
+        let kept: Vec<&Kept> = self.ledger.kept().collect();
+        self.disk.conditions = serde_json::to_string(&kept).expect("json");
+    }
+
+    /// The process ends, and another one begins with what is on the disk, or with another disk.
+    pub(crate) fn restart(&mut self, other: Option<Disk>, jump: i64) {
+        self.store_the_rest();
+        let records_lost = other.is_some();
+        if records_lost {
+            self.intended.clear();
+        }
+        self.disk = other.unwrap_or_else(|| std::mem::take(&mut self.disk));
         self.now = Time::from_millis(self.now.as_millis() + jump);
         self.next_at = self.now;
-        self.judge.process(records_lost, jump != 0);
+        self.judge.process(self.now, records_lost, jump < 0);
         let server: ServerRecord = serde_json::from_str(&self.disk.server).unwrap_or_default();
         let records = self.disk.records.iter().map(|(consumer, text)| {
             let record: Record = serde_json::from_str(text).expect("a record");
@@ -615,6 +642,14 @@ impl World {
 
     /// After all faults are over: everyone is held, and then nothing happens any more.
     pub(crate) fn expect_rest(&mut self, log: &PassLog) {
+        for (what, words) in self.unrest(log) {
+            self.judge.in_the_end(what, words);
+        }
+    }
+
+    /// What is still not as it should be, after all faults are over.
+    pub(crate) fn unrest(&self, log: &PassLog) -> Vec<(Broken, String)> {
+        let mut found = Vec::new();
         let mut troubles = Vec::new();
         for (consumer, _) in self.manifest.clone() {
             let Some(want) = self.want(&consumer) else {
@@ -631,8 +666,7 @@ impl World {
             }
         }
         if !troubles.is_empty() {
-            self.judge
-                .in_the_end(Broken::NotConverged, troubles.join("; "));
+            found.push((Broken::NotConverged, troubles.join("; ")));
         }
         let facts: Vec<&Fact> = log
             .facts
@@ -649,8 +683,14 @@ impl World {
                 "{} steps, {} stored, facts {facts:?}, raised {raised:?}",
                 log.steps, log.dirty
             );
-            self.judge.in_the_end(Broken::NotQuiet, words);
+            found.push((Broken::NotQuiet, words));
         }
+        found
+    }
+    /// Whether anything is leaving still, or waits.
+    pub(crate) fn is_busy(&self) -> bool {
+        let mut slots = self.core.slots().iter();
+        slots.any(|s| s.record.departure.is_some() || s.record.not_before.is_some())
     }
 }
 
