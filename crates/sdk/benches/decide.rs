@@ -1,6 +1,9 @@
 //! How many consumers the core decides for in a second: a healthy pass over 100,000, and one on which
 //! all were lost.
-#![expect(missing_docs, reason = "criterion's macros make undocumented items")]
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark, like a test, may fail loudly"
+)]
 
 use std::time::Duration;
 
