@@ -56,13 +56,12 @@ impl Core {
     pub(super) fn wants_list(&self, now: Time) -> bool {
         let every = super::departure::list_period(&self.settings);
         let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
-        let news = |slot: &super::Slot| slot.is_new() && slot.delayed_until(now).is_none();
         let unseen = |i: &usize| {
             let departure = self.slots[*i].record.departure.as_deref();
             departure.is_some_and(Departure::was_never_listed)
         };
         let leaving = !self.departing.is_empty() && (old || self.departing.iter().any(unseen));
-        self.caps.list && (leaving || self.slots.iter().any(news))
+        self.caps.list && (leaving || self.pass.somebody_is_new)
     }
 
     /// The server's list, whole; an error says nothing about anyone. Before [`Core::steps`].
@@ -313,6 +312,7 @@ impl Core {
         if step == Step::Disable && !gone {
             departure.off_at = departure.off_at.or(Some(now));
             departure.failures = 0;
+            departure.not_before = None;
             departure.shown = departure.shown.map(|(at, _)| (at, false));
             slot.record.failed = None;
             self.happenings.push((i, Happening::SwitchedOff));

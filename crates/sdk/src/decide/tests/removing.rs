@@ -483,6 +483,96 @@ fn r8_another_servers_list_says_nothing() {
 }
 
 #[test]
+fn r8_a_wish_that_is_confirmed_is_stored_only_while_that_matters() {
+    let mut rig = leaving(&["web"]);
+    let dirty = |rig: &mut Rig| !rig.core.take_dirty().is_empty();
+    dirty(&mut rig);
+    rig.confirm_wish();
+    assert!(!dirty(&mut rig), "the same moment");
+    for _ in 0..10 {
+        rig.wait(minutes(1));
+        rig.confirm_wish();
+        assert!(dirty(&mut rig));
+    }
+    rig.wait(minutes(1));
+    rig.confirm_wish();
+    assert!(
+        !dirty(&mut rig),
+        "twice, far enough apart: that is all it takes"
+    );
+}
+
+#[test]
+fn r8_a_login_that_is_listed_again_after_an_empty_list_goes_on_leaving() {
+    let mut rig = leaving(&["web"]);
+    removals(&mut rig, 60);
+    let whole = rig.list.clone();
+    rig.lists(&[]);
+    removals(&mut rig, 10);
+    rig.list = whole;
+    rig.wait(minutes(10));
+    let did = rig.pass();
+    assert_eq!(did.dirty, ["web"], "what was doubted is certain again");
+    rig.lists(&[]);
+    removals(&mut rig, 12);
+    assert!(
+        rig.record("web").departure.is_some(),
+        "the doubt began anew"
+    );
+    removals(&mut rig, 12);
+    assert!(rig.slot("web").is_retired());
+}
+
+#[test]
+fn r8_stamps_of_a_departure_from_the_future_count_as_now() {
+    let mut rig = leaving(&["web", "a"]);
+    rig.removes = failing(Class::Denied);
+    rig.wait(2 * HOUR);
+    removals(&mut rig, 60);
+    rig.lists(&[]);
+    removals(&mut rig, 5);
+    rig.now = rig.now - 4 * HOUR;
+    rig.restart();
+    let settings = rig.core.settings().clone();
+    let departure = rig.departure("web").clone();
+    assert_eq!(departure.since, rig.now);
+    assert!(departure.until(&settings) <= rig.now + settings.remove_after);
+    assert!(departure.not_before <= Some(rig.now + HOUR));
+    assert!(departure.not_before > Some(rig.now));
+    assert_eq!(departure.missing, Some(rig.now));
+    assert!(
+        departure
+            .listed
+            .is_none_or(|(a, b)| a <= rig.now && b <= rig.now)
+    );
+    let mut rig = leaving(&["web"]);
+    removals(&mut rig, 30);
+    rig.now = rig.now - HOUR;
+    rig.restart();
+    assert_eq!(rig.departure("web").off_at, Some(rig.now));
+}
+
+#[test]
+fn r12_a_word_ends_only_what_stands() {
+    let mut rig = leaving(&["web", "a"]);
+    rig.next();
+    rig.core.release(None, rig.now);
+    assert_eq!(rig.core.take_dirty(), Vec::<usize>::new());
+    rig.lists(&[("a", MarkSeen::None)]);
+    removals(&mut rig, 12);
+    let a = rig.core.slot_of(&name("a")).expect("a slot");
+    rig.core.release(None, rig.now);
+    assert_eq!(rig.core.take_dirty(), [a], "left alone, and judged anew");
+    rig.lists_ours(&FEW);
+    rig.removes = failing(Class::Busy);
+    removals(&mut rig, 25);
+    rig.core.take_dirty();
+    rig.core.release(Some(&name("web")), rig.now);
+    assert_eq!(rig.core.take_dirty().len(), 1);
+    assert_eq!(rig.departure("web").failures, 0);
+}
+
+#[test]
 fn r8_without_a_list_a_new_server_needs_a_word() {
     let mut rig = leaving(&["web"]);
     rig.caps.list = false;
