@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::brake::check_interval;
 use super::core::Core;
 use super::departure::{Departure, Phase};
-use super::record::Unknown;
+use super::record::{Record, Unknown};
 use super::slot::{Happening, Step};
 use super::wish::no_version;
 use crate::adapter::Listed;
@@ -41,14 +41,23 @@ impl Core {
             slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);
             return;
         }
-        let quiet = std::mem::take(&mut slot.quiet);
-        slot.dirty |= record.release() | (record.unknown.take().is_some() && !quiet);
+        slot.quiet = false;
         if record.claims(&record.login) {
+            record.release();
+            record.unknown = None;
             record.departure = Some(Box::new(Departure::new(now)));
             slot.dirty = true;
             self.departing.insert(i);
             self.happenings.push((i, Happening::Leaving));
+            return;
         }
+        let superseded = std::mem::take(&mut record.superseded);
+        let blank = Record {
+            superseded,
+            ..Record::new(record.login.clone())
+        };
+        slot.dirty |= slot.stored && *record != blank;
+        *record = blank;
     }
 
     /// Whether this pass reads the server's list: something is leaving and the last list is old, or a
@@ -139,9 +148,9 @@ impl Core {
     fn retire(&mut self, i: usize) {
         let slot = &mut self.slots[i];
         let superseded = std::mem::take(&mut slot.record.superseded);
-        slot.record = super::Record {
+        slot.record = Record {
             superseded,
-            ..super::Record::new(slot.record.login.clone())
+            ..Record::new(slot.record.login.clone())
         };
         slot.dirty = true;
         self.departing.remove(&i);
