@@ -51,9 +51,8 @@ impl Core {
             self.happenings.push((i, Happening::Leaving));
             return;
         }
-        let superseded = std::mem::take(&mut record.superseded);
         let blank = Record {
-            superseded,
+            superseded: record.superseded.clone(),
             ..Record::new(record.login.clone())
         };
         slot.dirty |= slot.stored && *record != blank;

@@ -102,6 +102,19 @@ fn r3_a_changed_login_supersedes_and_never_removes() {
 }
 
 #[test]
+fn r3_what_is_left_over_of_one_who_left_is_told_and_stored_once() {
+    let mut rig = leaving(&[]);
+    rig.change("web", |w| w.login = login("web2"));
+    rig.wish.wanted.retain(|w| w.consumer != name("web"));
+    rig.confirm_wish();
+    rig.core.take_dirty();
+    assert_eq!(rig.record("web").superseded, [login("web")]);
+    assert!(!rig.slot("web").is_retired());
+    rig.next();
+    rig.again_changes_nothing();
+}
+
+#[test]
 fn r3_a_login_that_comes_back_is_ours_still() {
     let mut rig = leaving(&[]);
     rig.change("web", |w| w.login = login("web2"));
