@@ -23,13 +23,21 @@ impl Book {
     pub async fn open(bus: &dyn Bus, owner: &str) -> Result<Self, Fault> {
         let mut kept = Vec::new();
         let mut revs = HashMap::new();
-        for entry in bus.list(Bucket::Condition, &Key::of(&[owner])).await?.entries {
+        for entry in bus
+            .list(Bucket::Condition, &Key::of(&[owner]))
+            .await?
+            .entries
+        {
             let one: Kept = serde_json::from_slice(&entry.value)
                 .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
             kept.push(one);
             revs.insert(entry.key.as_str().to_owned(), entry.rev);
         }
-        Ok(Self { owner: owner.to_owned(), ledger: Ledger::new(owner, kept), revs })
+        Ok(Self {
+            owner: owner.to_owned(),
+            ledger: Ledger::new(owner, kept),
+            revs,
+        })
     }
     /// The conditions, to read.
     pub fn ledger(&self) -> &Ledger {
@@ -63,9 +71,14 @@ impl Book {
             if !changed.contains(id) && rev.is_some() && !due {
                 continue;
             }
-            let value = serde_json::to_vec(kept).map_err(|error| Fault::Corrupt(error.to_string()))?;
+            let value =
+                serde_json::to_vec(kept).map_err(|error| Fault::Corrupt(error.to_string()))?;
             keys.push(key.clone());
-            writes.push(Write { key, expect: rev.map_or(Expect::Absent, Expect::At), value });
+            writes.push(Write {
+                key,
+                expect: rev.map_or(Expect::Absent, Expect::At),
+                value,
+            });
         }
         if writes.is_empty() {
             return Ok(());
@@ -74,9 +87,10 @@ impl Book {
         for (key, outcome) in keys.into_iter().zip(outcomes) {
             let rev = match outcome {
                 Put::Done(rev) => Some(rev),
-                Put::Conflict | Put::Unknown => {
-                    bus.get(Bucket::Condition, &key).await?.map(|entry| entry.rev)
-                }
+                Put::Conflict | Put::Unknown => bus
+                    .get(Bucket::Condition, &key)
+                    .await?
+                    .map(|entry| entry.rev),
             };
             if let Some(rev) = rev {
                 self.revs.insert(key.as_str().to_owned(), rev);

@@ -207,10 +207,19 @@ impl Provisioner {
             }
         }
     }
-    /// A person asked for a pass by this number; the pass that answers it says so in the loop's record.
-    pub fn request(&mut self, number: u64) {
-        self.answered_request = self.answered_request.max(number);
-        self.core.hint();
+    /// A person asked for a pass by this number. The pass that answers it says so in the loop's record.
+    /// Returns whether it is new.
+    pub fn request(&mut self, number: u64) -> bool {
+        let new = number > self.answered_request;
+        if new {
+            self.answered_request = number;
+            self.core.hint();
+        }
+        new
+    }
+    /// When the last whole pass ended, of this process or an earlier one.
+    pub fn last_pass(&self) -> Option<Time> {
+        self.core.server().last_pass
     }
 
     fn now(&self) -> Time {
