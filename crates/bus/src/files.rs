@@ -15,17 +15,21 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Makes an empty file, mode 0600, if it is missing, and takes other people's rights from one that is there.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
-    let file = OpenOptions::new()
+    OpenOptions::new()
         .create(true)
         .append(true)
         .mode(OWNER)
         .open(path)?;
-    let mode = file.metadata()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), "other users could read this file; now only its owner can");
-        file.set_permissions(fs::Permissions::from_mode(OWNER))?;
+    keep_private(path)
+}
+
+/// Takes other people's rights from a file.
+pub(crate) fn keep_private(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.permissions().mode() & 0o077 == 0 {
+        return Ok(());
     }
-    Ok(())
+    tracing::warn!(path = %path.display(), "other users had rights on this file; now only its owner has");
+    fs::set_permissions(path, fs::Permissions::from_mode(OWNER))
 }
 
 /// Writes a small file whole: beside it, synced, then moved over it, and the folder synced.

@@ -8,5 +8,8 @@ mod sqlite;
 mod worker;
 
 pub mod embedded;
+pub mod mint;
+pub mod vault;
 
 pub use embedded::EmbeddedBus;
+pub use vault::SealedVault;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::ffi;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::files::{self, Stamp};
+use crate::files::{self, Identity, Stamp};
 
 /// How long one waits for another process that holds the file.
 const BUSY: Duration = Duration::from_secs(5);
@@ -21,6 +21,8 @@ pub(crate) enum Trouble {
     Unreachable(String),
     /// What is stored cannot be read.
     Corrupt(String),
+    /// Another file, or none, lies where the one that was opened lay.
+    Replaced,
 }
 
 /// Judges an error. Its text names no value that was bound.
@@ -51,6 +53,17 @@ pub(crate) fn file_trouble(error: &std::io::Error) -> Trouble {
     }
 }
 
+/// Errors: [`Trouble::Replaced`] if another file, or none, lies where this one was. Whoever went on would
+/// write to a file that nobody finds again.
+pub(crate) fn same_file(path: &Path, identity: Identity) -> Result<(), Trouble> {
+    match Identity::of(path) {
+        Ok(now) if now == identity => Ok(()),
+        Ok(_) => Err(Trouble::Replaced),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Trouble::Replaced),
+        Err(error) => Err(file_trouble(&error)),
+    }
+}
+
 /// Whether a commit that ended with this error surely left nothing behind.
 ///
 /// The last page of a commit carries its seal. If writing the pages failed, the seal is not there. If
@@ -73,6 +86,7 @@ pub(crate) fn open_writer(path: &Path, known: u32) -> Result<Connection, OpenFau
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(BUSY)?;
     refuse_newer(&conn, known)?;
+    conn.execute_batch("PRAGMA page_size = 8192;")?;
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     conn.execute_batch(
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384;",
@@ -120,6 +134,8 @@ pub(crate) enum Reads {
     Beside {
         /// The file.
         path: PathBuf,
+        /// Which file that was.
+        identity: Identity,
         /// Connections that nobody uses now.
         idle: Mutex<Vec<Connection>>,
     },
@@ -129,9 +145,10 @@ pub(crate) enum Reads {
 
 impl Reads {
     /// Reads beside the writer of this process.
-    pub(crate) fn beside(path: &Path) -> Self {
+    pub(crate) fn beside(path: &Path, identity: Identity) -> Self {
         Reads::Beside {
             path: path.to_owned(),
+            identity,
             idle: Mutex::new(Vec::new()),
         }
     }
@@ -142,7 +159,12 @@ impl Reads {
     ) -> Result<Option<T>, Trouble> {
         match self {
             Reads::Alone(path) => read_alone(path, read),
-            Reads::Beside { path, idle } => {
+            Reads::Beside {
+                path,
+                identity,
+                idle,
+            } => {
+                same_file(path, *identity)?;
                 let kept = idle.lock().ok().and_then(|mut idle| idle.pop());
                 let conn = match kept {
                     Some(conn) => conn,

@@ -13,7 +13,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::highwater::{self, HighWater, Seen};
 use super::watch::{Change, LOOK, MOST};
-use super::{io_fault, rows, schema, sql_fault};
+use super::{fault, io_fault, rows, schema, sql_fault};
 use crate::files::Identity;
 use crate::sqlite;
 use crate::worker::Work;
@@ -183,7 +183,7 @@ impl Work for Engine {
         let Ok(tx) = schema::locked(&mut self.conn) else {
             return;
         };
-        let ours = Identity::of(&self.file).is_ok_and(|now| now == self.identity);
+        let ours = sqlite::same_file(&self.file, self.identity).is_ok();
         if let (true, Ok(head)) = (ours, rows::head(&tx))
             && head.epoch == self.epoch
         {
@@ -203,7 +203,7 @@ impl Work for Engine {
 impl Engine {
     /// One transaction for all of these.
     fn commit(&mut self, jobs: &[Job]) -> Result<Committed, Failed> {
-        self.same_file().map_err(Failed::Undone)?;
+        sqlite::same_file(&self.file, self.identity).map_err(|e| Failed::Undone(fault(e)))?;
         let now = self.clock.now();
         let tx = schema::locked(&mut self.conn)?;
         let head = rows::head(&tx)?;
@@ -296,7 +296,7 @@ impl Engine {
 
     /// What other processes changed since the last look; `None`: nothing.
     fn others(&mut self) -> Result<Option<Change>, Fault> {
-        self.same_file()?;
+        sqlite::same_file(&self.file, self.identity).map_err(fault)?;
         let sql = |e: rusqlite::Error| sql_fault(&e);
         let version = (self.conn.prepare_cached("PRAGMA data_version"))
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
@@ -314,21 +314,6 @@ impl Engine {
         self.counts.seen = head.seq;
         self.gauge.seq.store(head.seq, Ordering::Relaxed);
         Ok((!matches!(&change, Change::Keys(keys) if keys.is_empty())).then_some(change))
-    }
-
-    /// Errors: another file lies where ours was.
-    fn same_file(&self) -> Result<(), Fault> {
-        same_file(&self.file, self.identity)
-    }
-}
-
-/// Errors: another file, or none, lies where this one was.
-pub(super) fn same_file(file: &std::path::Path, identity: Identity) -> Result<(), Fault> {
-    match Identity::of(file) {
-        Ok(now) if now == identity => Ok(()),
-        Ok(_) => Err(Fault::EpochChanged),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Fault::EpochChanged),
-        Err(error) => Err(io_fault(&error)),
     }
 }
 

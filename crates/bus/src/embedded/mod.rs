@@ -12,7 +12,7 @@ mod rows;
 mod schema;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -71,13 +71,11 @@ pub struct Opened {
 pub struct EmbeddedBus {
     reads: Arc<Reads>,
     writer: Option<Writer>,
-    file: PathBuf,
     installation: String,
     epoch: Epoch,
 }
 
 struct Writer {
-    identity: Identity,
     worker: Worker<Job>,
     changes: broadcast::Sender<Arc<watch::Change>>,
     gauge: Arc<Gauge>,
@@ -107,10 +105,11 @@ impl EmbeddedBus {
         gauge.seq.store(meta.seq, Ordering::Relaxed);
         gauge.writable.store(true, Ordering::Relaxed);
         let changes = broadcast::channel(watch::BEHIND).0;
+        let reads = Arc::new(Reads::beside(&file, identity));
         let engine = Engine {
             conn,
             folder: folder.to_owned(),
-            file: file.clone(),
+            file,
             identity,
             installation: meta.installation.clone(),
             epoch: Epoch(meta.epoch),
@@ -121,14 +120,12 @@ impl EmbeddedBus {
         };
         let worker = Worker::start("mesh-bus", engine).map_err(|e| io_fault(&e))?;
         let bus = EmbeddedBus {
-            reads: Arc::new(Reads::beside(&file)),
+            reads,
             writer: Some(Writer {
-                identity,
                 worker,
                 changes,
                 gauge,
             }),
-            file,
             installation: meta.installation,
             epoch: Epoch(meta.epoch),
         };
@@ -171,16 +168,10 @@ impl EmbeddedBus {
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<(Epoch, T)> + Send + 'static,
     ) -> Result<T, Fault> {
-        let identity = self.writer.as_ref().map(|writer| writer.identity);
-        let (reads, file, epoch) = (Arc::clone(&self.reads), self.file.clone(), self.epoch);
-        let task = tokio::task::spawn_blocking(move || {
-            if let Some(identity) = identity {
-                engine::same_file(&file, identity)?;
-            }
-            match reads.read(read).map_err(fault)? {
-                Some((found, got)) if found == epoch => Ok(got),
-                _ => Err(Fault::EpochChanged),
-            }
+        let (reads, epoch) = (Arc::clone(&self.reads), self.epoch);
+        let task = tokio::task::spawn_blocking(move || match reads.read(read).map_err(fault)? {
+            Some((found, got)) if found == epoch => Ok(got),
+            _ => Err(Fault::EpochChanged),
         });
         task.await
             .map_err(|e| Fault::Unreachable(format!("a read was broken off: {e}")))?
@@ -285,6 +276,7 @@ fn fault(trouble: Trouble) -> Fault {
         Trouble::Full(text) => Fault::Full(text),
         Trouble::Unreachable(text) => Fault::Unreachable(text),
         Trouble::Corrupt(text) => Fault::Corrupt(text),
+        Trouble::Replaced => Fault::EpochChanged,
     }
 }
 fn sql_fault(error: &rusqlite::Error) -> Fault {

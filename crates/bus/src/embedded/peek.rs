@@ -36,8 +36,7 @@ enum Shown {
 impl EmbeddedBus {
     /// Opens the store of a data folder for reading only, and makes nothing.
     pub fn open_read_only(folder: &Path) -> Result<Glimpse, Fault> {
-        let file = folder.join(FILE);
-        let reads = Reads::Alone(file.clone());
+        let reads = Reads::Alone(folder.join(FILE));
         let shown = reads.read(|conn| {
             let found = crate::sqlite::schema_of(conn)?;
             Ok(if found > SCHEMA {
@@ -66,7 +65,6 @@ impl EmbeddedBus {
         let bus = EmbeddedBus {
             reads: Arc::new(reads),
             writer: None,
-            file,
             installation: meta.installation,
             // The epoch that the file has, not the one it would get.
             epoch: stored.unwrap_or(Epoch(meta.epoch)),
