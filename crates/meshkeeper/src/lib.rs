@@ -5,3 +5,5 @@
 
 pub mod errors;
 pub mod manifest;
+pub mod status;
+pub mod wiring;

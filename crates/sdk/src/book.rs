@@ -13,9 +13,17 @@ const STORE_EVERY: u64 = 10;
 /// The conditions of one owner with their place on the bus.
 #[derive(Debug)]
 pub struct Book {
-    owner: String,
     ledger: Ledger,
     revs: HashMap<String, Rev>,
+}
+
+/// The key under which a condition is stored, and by which people name it.
+pub fn key_of(id: &ConditionId) -> String {
+    storage_key(id).as_str().to_owned()
+}
+
+fn storage_key(id: &ConditionId) -> Key {
+    Key::of(&[&id.owner, id.kind.as_str(), &id.subject])
 }
 
 impl Book {
@@ -34,7 +42,6 @@ impl Book {
             revs.insert(entry.key.as_str().to_owned(), entry.rev);
         }
         Ok(Self {
-            owner: owner.to_owned(),
             ledger: Ledger::new(owner, kept),
             revs,
         })
@@ -65,7 +72,7 @@ impl Book {
         let mut writes = Vec::new();
         for kept in self.ledger.kept() {
             let id = &kept.condition.id;
-            let key = Key::of(&[&self.owner, id.kind.as_str(), &id.subject]);
+            let key = storage_key(id);
             let rev = self.revs.get(key.as_str()).copied();
             let due = kept.condition.count.is_multiple_of(STORE_EVERY) && kept.condition.count > 0;
             if !changed.contains(id) && rev.is_some() && !due {

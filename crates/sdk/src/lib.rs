@@ -18,6 +18,7 @@ pub mod harness;
 pub mod mark;
 pub mod name;
 pub mod provision;
+pub mod scrub;
 pub mod secret;
 pub mod time;
 pub mod vault;

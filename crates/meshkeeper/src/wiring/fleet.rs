@@ -11,10 +11,11 @@ use mesh_sdk::decide::Settings;
 use mesh_sdk::handle::AdapterHandle;
 use mesh_sdk::harness::skeleton::{self, Message};
 use mesh_sdk::harness::{
-    Limits, Mint, Observer, Parts, PassReport, Provisioner, ProviderWish, Scrub, StoreFault,
+    Limits, Mint, Observer, Parts, PassReport, ProviderWish, Provisioner, Scrub, StoreFault,
 };
+use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{Marker, ProviderName, Time};
+use mesh_sdk::{Marker, ProviderName, Secret, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::installation::Installation;
 use super::secrets::Minter;
 use super::shapes::{ProviderEntry, Word};
-use super::words;
+use super::words::{self, Heard};
 use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};
 
 /// What opening a loop came to.
@@ -60,8 +61,8 @@ pub struct Seat {
     pub loop_: Provisioner,
     /// Its adapter, for hints and doctor.
     pub adapter: AdapterHandle,
-    /// Until when words were heard by its last pass.
-    pub heard: Time,
+    /// Which words were heard by its last pass.
+    pub heard: Heard,
 }
 
 /// What every loop is made with.
@@ -117,15 +118,23 @@ impl Common {
     ) -> Opened {
         let resolved = provider
             .resolve(source)
-            .map_err(|troubles| OpenFault::Secrets { provider: provider.name.clone(), troubles })?;
+            .map_err(|troubles| OpenFault::Secrets {
+                provider: provider.name.clone(),
+                troubles,
+            })?;
         let several = provider.nodes.len() > 1;
         let mut seats = Vec::with_capacity(resolved.len());
         for (node, settings) in provider.nodes.iter().zip(resolved) {
             self.hide(&settings);
-            let adapter = provider.kind.kind.open(settings).map_err(|error| OpenFault::Adapter {
-                provider: provider.name.clone(),
-                error,
-            })?;
+            let adapter =
+                provider
+                    .kind
+                    .kind
+                    .open(settings)
+                    .map_err(|error| OpenFault::Adapter {
+                        provider: provider.name.clone(),
+                        error,
+                    })?;
             let node = several.then(|| node.name.clone());
             seats.push(self.seat(provider, node, adapter, stop).await?);
         }
@@ -148,7 +157,10 @@ impl Common {
             adapter: Arc::clone(&adapter),
             marker: (self.marker)(&provider.name),
             settings: settings_of(provider, self.seed),
-            limits: Limits { block_budget, ..Limits::default() },
+            limits: Limits {
+                block_budget,
+                ..Limits::default()
+            },
             bus: Arc::clone(&self.bus),
             mint: Arc::clone(&self.mint),
             clock: self.clock,
@@ -157,12 +169,21 @@ impl Common {
             stop: stop.clone(),
         };
         let loop_ = Provisioner::open(parts).await?;
-        let heard = loop_.last_pass().unwrap_or_default();
-        Ok(Seat { provider: provider.name.clone(), loop_, adapter, heard })
+        let heard = Heard::until(loop_.last_pass().unwrap_or_default());
+        Ok(Seat {
+            provider: provider.name.clone(),
+            loop_,
+            adapter,
+            heard,
+        })
     }
 
     fn hide(&self, settings: &ProviderSettings) {
-        if let Some(password) = settings.admin.as_ref().and_then(|admin| admin.password.as_ref()) {
+        if let Some(password) = settings
+            .admin
+            .as_ref()
+            .and_then(|admin| admin.password.as_ref())
+        {
             self.scrubber.add(password);
         }
     }
@@ -204,7 +225,10 @@ pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(),
     }
     for (_, (rev, old)) in before {
         if !old.gone && manifest.is_whole() {
-            writes.push(write_of(&ProviderEntry { gone: true, ..old }, Expect::At(rev))?);
+            writes.push(write_of(
+                &ProviderEntry { gone: true, ..old },
+                Expect::At(rev),
+            )?);
         }
     }
     if !writes.is_empty() {
@@ -215,7 +239,11 @@ pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(),
 
 fn write_of(entry: &ProviderEntry, expect: Expect) -> Result<Write, Fault> {
     let value = serde_json::to_vec(entry).map_err(|error| Fault::Corrupt(error.to_string()))?;
-    Ok(Write { key: ProviderEntry::key(&entry.provider), expect, value })
+    Ok(Write {
+        key: ProviderEntry::key(&entry.provider),
+        expect,
+        value,
+    })
 }
 
 fn entry_of(provider: &Provider) -> ProviderEntry {
@@ -229,11 +257,65 @@ fn entry_of(provider: &Provider) -> ProviderEntry {
             .iter()
             .map(|n| Provisioner::name_of(&provider.name, node(n).as_deref()))
             .collect(),
-        addresses: provider.nodes.iter().map(|n| n.settings.address()).collect(),
+        addresses: provider
+            .nodes
+            .iter()
+            .map(|n| n.settings.address())
+            .collect(),
         verify_every: provider.timing.verify_every.as_secs_f64(),
         can_ask: ProviderEntry::can_ask(provider.kind.descriptor.capabilities),
         gone: false,
     }
+}
+
+/// What a provider's loops were made of: its table, and what its secret files held then.
+pub struct MadeOf {
+    provider: Provider,
+    secrets: Option<[u8; 32]>,
+}
+
+impl MadeOf {
+    /// Of a provider as it is now.
+    pub fn of(provider: &Provider, key: &Secret, source: &dyn SecretSource) -> Self {
+        Self {
+            provider: provider.clone(),
+            secrets: digest_of(provider, key, source),
+        }
+    }
+    /// Whether loops made now would be the same. Secrets that cannot be read now change nothing (S-4).
+    pub fn fits(&self, new: &Provider, key: &Secret, source: &dyn SecretSource) -> bool {
+        let secrets = digest_of(new, key, source);
+        let old = &self.provider;
+        let nodes = |p: &Provider| -> Vec<String> {
+            p.nodes.iter().map(|n| n.settings.address()).collect()
+        };
+        old.kind.descriptor.kind == new.kind.descriptor.kind
+            && nodes(old) == nodes(new)
+            && (&old.admin, &old.tls, &old.timing) == (&new.admin, &new.tls, &new.timing)
+            && (old.dangerously_plain, old.max_removals)
+                == (new.dangerously_plain, new.max_removals)
+            && (secrets.is_none() || secrets == self.secrets)
+    }
+}
+
+fn digest_of(provider: &Provider, key: &Secret, source: &dyn SecretSource) -> Option<[u8; 32]> {
+    let resolved = provider.resolve(source).ok()?;
+    let settings = resolved.first()?;
+    let admin = settings
+        .admin
+        .as_ref()
+        .and_then(|a| a.password.as_ref())
+        .map(Secret::expose);
+    let (cert, client_key) = match &settings.tls.client_pem {
+        Some((cert, key)) => (cert.as_slice(), key.expose()),
+        None => Default::default(),
+    };
+    let ca = settings.tls.ca_pem.as_deref().unwrap_or_default();
+    Some(keyed(
+        key,
+        b"provider",
+        &[admin.unwrap_or_default(), ca, cert, client_key],
+    ))
 }
 
 /// A running loop.
@@ -256,18 +338,31 @@ impl Running {
         let (door, inbox) = mpsc::channel(DOOR);
         let listening = skeleton::listen_for_hints(seat.adapter, door.clone(), stop.clone());
         let hints = tokio::spawn(listening);
-        let task = tokio::spawn(skeleton::run(seat.loop_, clock, longest, inbox, stop.clone()));
-        Self { provider: seat.provider, door, stop, task, hints }
+        let task = tokio::spawn(skeleton::run(
+            seat.loop_,
+            clock,
+            longest,
+            inbox,
+            stop.clone(),
+        ));
+        Self {
+            provider: seat.provider,
+            door,
+            stop,
+            task,
+            hints,
+        }
     }
     /// Tells it a wish.
     pub async fn wish(&self, wish: ProviderWish) {
-        self.send(Message::Word(skeleton::Word::Wish(Box::new(wish)))).await;
+        self.send(Message::Word(skeleton::Word::Wish(Box::new(wish))))
+            .await;
     }
     /// Tells it words.
-    pub async fn words(&self, all: Arc<Vec<Word>>, heard: Time, now: Time) {
+    pub async fn words(&self, all: Arc<Vec<Word>>, heard: Arc<Heard>, now: Time) {
         let provider = self.provider.clone();
         let said = skeleton::Said(Box::new(move |this: &mut Provisioner| {
-            words::apply(this, &provider, &all, heard, now)
+            words::apply(this, &provider, &all, &heard, now)
         }));
         self.send(Message::Word(skeleton::Word::Say(said))).await;
     }

@@ -4,8 +4,12 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server; [`words`] hands on
 //! what people say; [`shapes`] is what lies on the bus.
 
+pub mod daemon;
 pub mod fleet;
 pub mod installation;
+pub mod nothing;
+pub mod oneshot;
+pub mod owner;
 pub mod secrets;
 pub mod shapes;
 pub mod wish;

@@ -62,7 +62,12 @@ impl Secrets {
         digest_key: Secret,
         scrubber: Arc<Scrubber>,
     ) -> Self {
-        Self { vault, bus, digest_key, scrubber }
+        Self {
+            vault,
+            bus,
+            digest_key,
+            scrubber,
+        }
     }
     /// The key of digests.
     pub fn digest_key(&self) -> &Secret {
@@ -79,12 +84,15 @@ impl Secrets {
         provider: &ProviderName,
     ) -> Result<HashMap<ConsumerName, Known>, SecretsFault> {
         let versions = self.versions(provider).await?;
-        let mut kept: HashMap<ConsumerName, Vec<(SecretId, Result<Secret, VaultFault>)>> = HashMap::new();
-        for (consumer, id, secret) in self.vault.open_many(provider).await? {
-            if let Ok(secret) = &secret {
+        let mut kept: HashMap<ConsumerName, Vec<(SecretId, Result<Secret, VaultFault>)>> =
+            HashMap::new();
+        for one in self.vault.open_many(provider).await? {
+            if let Ok(secret) = &one.secret {
                 self.scrubber.add(secret);
             }
-            kept.entry(consumer).or_default().push((id, secret));
+            kept.entry(one.consumer)
+                .or_default()
+                .push((one.id, one.secret));
         }
         let mut known = HashMap::new();
         for (consumer, stored) in versions {
@@ -92,9 +100,8 @@ impl Secrets {
             let found = all.into_iter().find(|(id, _)| *id == stored.id);
             known.insert(consumer, in_force(found));
         }
-        for (consumer, mut all) in kept {
-            let newest = (!all.is_empty()).then(|| all.remove(0));
-            known.insert(consumer, in_force(newest));
+        for (consumer, mut oldest_first) in kept {
+            known.insert(consumer, in_force(oldest_first.pop()));
         }
         Ok(known)
     }
@@ -107,11 +114,22 @@ impl Secrets {
         let snapshot = self.bus.list(Bucket::Version, &prefix).await?;
         let mut versions = HashMap::with_capacity(snapshot.entries.len());
         for entry in snapshot.entries {
-            let consumer = entry.key.as_str().rsplit('.').next().and_then(|t| ConsumerName::new(t).ok());
+            let consumer = entry
+                .key
+                .as_str()
+                .rsplit('.')
+                .next()
+                .and_then(|t| ConsumerName::new(t).ok());
             let version: VersionEntry = serde_json::from_slice(&entry.value)
                 .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
             if let Some(consumer) = consumer {
-                versions.insert(consumer, Stored { id: version.id, rev: entry.rev });
+                versions.insert(
+                    consumer,
+                    Stored {
+                        id: version.id,
+                        rev: entry.rev,
+                    },
+                );
             }
         }
         Ok(versions)
@@ -123,10 +141,15 @@ impl Secrets {
         consumer: &ConsumerName,
     ) -> Result<Option<Stored>, SecretsFault> {
         let key = Key::of(&[provider.as_str(), consumer.as_str()]);
-        let Some(entry) = self.bus.get(Bucket::Version, &key).await? else { return Ok(None) };
+        let Some(entry) = self.bus.get(Bucket::Version, &key).await? else {
+            return Ok(None);
+        };
         let version: VersionEntry = serde_json::from_slice(&entry.value)
             .map_err(|error| Fault::Corrupt(format!("version {key}: {error}")))?;
-        Ok(Some(Stored { id: version.id, rev: entry.rev }))
+        Ok(Some(Stored {
+            id: version.id,
+            rev: entry.rev,
+        }))
     }
 
     /// Makes a secret that a person gave the version in force, unless it is already. It is sealed on the
@@ -162,7 +185,9 @@ impl Secrets {
     ) -> Result<Put, SecretsFault> {
         let id = self.vault.keep(provider, consumer, secret).await?;
         self.scrubber.add(secret);
-        let put = self.name_version(provider, consumer, &id, secret, expect).await?;
+        let put = self
+            .name_version(provider, consumer, &id, secret, expect)
+            .await?;
         if put == Put::Conflict {
             self.vault.discard(provider, consumer, &id).await?;
         }
@@ -177,15 +202,25 @@ impl Secrets {
         secret: &Secret,
         expect: Expect,
     ) -> Result<Put, SecretsFault> {
-        let parts: [&[u8]; 4] =
-            [provider.as_str().as_bytes(), consumer.as_str().as_bytes(), id.0.as_bytes(), secret.expose()];
+        let parts: [&[u8]; 4] = [
+            provider.as_str().as_bytes(),
+            consumer.as_str().as_bytes(),
+            id.0.as_bytes(),
+            secret.expose(),
+        ];
         let full = keyed(&self.digest_key, b"fingerprint", &parts);
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
-        let entry = VersionEntry { id: id.clone(), fingerprint: Digest::from_bytes(short) };
+        let entry = VersionEntry {
+            id: id.clone(),
+            fingerprint: Digest::from_bytes(short),
+        };
         let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
         let key = Key::of(&[provider.as_str(), consumer.as_str()]);
-        Ok(self.bus.put_if(Bucket::Version, Write { key, expect, value }).await?)
+        Ok(self
+            .bus
+            .put_if(Bucket::Version, Write { key, expect, value })
+            .await?)
     }
 
     /// A new password for a consumer that no store knows; the winner's, if another process was faster.
@@ -195,25 +230,42 @@ impl Secrets {
         consumer: &ConsumerName,
     ) -> Result<Secret, MintFault> {
         let not_now = |error: &dyn std::fmt::Display| MintFault::NotNow(error.to_string());
-        let stored = self.version(provider, consumer).await.map_err(|e| not_now(&e))?;
+        let stored = self
+            .version(provider, consumer)
+            .await
+            .map_err(|e| not_now(&e))?;
         if stored.is_none() {
             // A secret without a version: the store was wiped, or a crash came between the two. It is
             // used and not made twice (B-6).
-            let kept = self.vault.ids(provider, consumer).await.map_err(|e| not_now(&e))?;
+            let kept = self
+                .vault
+                .ids(provider, consumer)
+                .await
+                .map_err(|e| not_now(&e))?;
             let put = if let Some(id) = kept.first() {
                 let secret = self.opened(provider, consumer, id).await?;
-                self.name_version(provider, consumer, id, &secret, Expect::Absent).await
+                self.name_version(provider, consumer, id, &secret, Expect::Absent)
+                    .await
             } else {
-                let secret = mesh_bus::mint::password().map_err(|e| not_now(&e))?;
-                self.promote(provider, consumer, &secret, Expect::Absent).await
+                let secret =
+                    mesh_bus::mint::password(mesh_bus::mint::os_random).map_err(|e| not_now(&e))?;
+                self.promote(provider, consumer, &secret, Expect::Absent)
+                    .await
             };
             if put.map_err(|e| not_now(&e))? == Put::Unknown {
-                return Err(MintFault::NotNow("the store did not say whether it kept the version".into()));
+                return Err(MintFault::NotNow(
+                    "the store did not say whether it kept the version".into(),
+                ));
             }
         }
-        let stored = self.version(provider, consumer).await.map_err(|e| not_now(&e))?;
+        let stored = self
+            .version(provider, consumer)
+            .await
+            .map_err(|e| not_now(&e))?;
         let Some(stored) = stored else {
-            return Err(MintFault::NotNow("the version is not there after it was written".into()));
+            return Err(MintFault::NotNow(
+                "the version is not there after it was written".into(),
+            ));
         };
         self.opened(provider, consumer, &stored.id).await
     }
@@ -245,7 +297,9 @@ impl Secrets {
             Some(stored) => Some(stored.id),
             None => self.vault.ids(provider, consumer).await?.into_iter().next(),
         };
-        let Some(id) = id else { return Ok(Known::Nothing) };
+        let Some(id) = id else {
+            return Ok(Known::Nothing);
+        };
         let opened = self.vault.open(provider, consumer, &id).await;
         Ok(in_force(match opened {
             Ok(Some(secret)) => Some((id, Ok(secret))),
@@ -282,7 +336,12 @@ pub struct Minter {
 
 impl Minter {
     /// The same provision with a password.
-    fn wish(&self, provider: &ProviderName, consumer: &ConsumerName, secret: Secret) -> Option<Wish> {
+    fn wish(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+        secret: Secret,
+    ) -> Option<Wish> {
         let manifest = self.manifest.read().ok()?.clone();
         let needed = super::needed(&manifest, provider, consumer)?;
         Some(needed.wish(Some(secret), self.secrets.digest_key()))
@@ -303,7 +362,15 @@ impl Minter {
         let current = bus.get(Bucket::Wish, &entry.key()).await?;
         let expect = current.map_or(Expect::Absent, |e| Expect::At(e.rev));
         let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        bus.put_if(Bucket::Wish, Write { key: entry.key(), expect, value }).await?;
+        bus.put_if(
+            Bucket::Wish,
+            Write {
+                key: entry.key(),
+                expect,
+                value,
+            },
+        )
+        .await?;
         Ok(())
     }
 }
@@ -317,13 +384,16 @@ impl Mint for Minter {
     ) -> Result<Arc<Wish>, MintFault> {
         if self.replaced {
             return Err(MintFault::NotNow(
-                "the store was replaced since it was used last; nothing is minted in this run".into(),
+                "the store was replaced since it was used last; nothing is minted in this run"
+                    .into(),
             ));
         }
         let secret = self.secrets.mint(provider, consumer).await?;
         let gone = || MintFault::NotNow("it left the manifest meanwhile".into());
         let wish = self.wish(provider, consumer, secret).ok_or_else(gone)?;
-        self.publish(provider, &wish).await.map_err(|e| MintFault::NotNow(e.to_string()))?;
+        self.publish(provider, &wish)
+            .await
+            .map_err(|e| MintFault::NotNow(e.to_string()))?;
         Ok(Arc::new(wish))
     }
 }

@@ -79,7 +79,7 @@ pub struct VersionEntry {
 }
 
 /// A provider as the running program knows it (`meta`, key provider.NAME).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProviderEntry {
     /// Its name.
     pub provider: ProviderName,
@@ -209,6 +209,18 @@ impl std::fmt::Display for Subject {
 }
 
 impl Word {
+    /// When it was said; a request for a pass has a number instead.
+    pub fn at(&self) -> Option<Time> {
+        match self {
+            Word::Pass { .. } => None,
+            Word::Pause { at, .. }
+            | Word::Resume { at, .. }
+            | Word::ApproveServer { at, .. }
+            | Word::ApproveRemovals { at, .. }
+            | Word::Ack { at, .. }
+            | Word::Silence { at, .. } => Some(*at),
+        }
+    }
     /// Its key: a newer word about the same thing takes the older one's place.
     pub fn key(&self) -> Key {
         let subject = |kind: &str, subject: &Subject| match subject {

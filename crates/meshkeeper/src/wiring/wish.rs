@@ -56,9 +56,14 @@ enum Password {
 impl Builder<'_> {
     /// Builds the wish of a manifest. Errors: a store cannot be used; then the last wish stays in force.
     pub async fn build(&self, manifest: &Manifest) -> Result<Built, SecretsFault> {
-        let mut built = Built { partial: !manifest.is_whole(), ..Built::default() };
+        let mut built = Built {
+            partial: !manifest.is_whole(),
+            ..Built::default()
+        };
         for provider in manifest.providers.keys() {
-            built.wishes.insert(provider.clone(), ProviderWish::default());
+            built
+                .wishes
+                .insert(provider.clone(), ProviderWish::default());
         }
         let mut known: BTreeMap<&ProviderName, HashMap<ConsumerName, Known>> = BTreeMap::new();
         for provider in manifest.providers.keys() {
@@ -69,15 +74,23 @@ impl Builder<'_> {
             known.insert(provider, found);
         }
         for needed in &manifest.provisions {
-            let before = known.get_mut(&needed.provider).and_then(|k| k.remove(&needed.consumer));
-            self.add(&mut built, needed, before.unwrap_or(Known::Nothing)).await?;
+            let before = known
+                .get_mut(&needed.provider)
+                .and_then(|k| k.remove(&needed.consumer));
+            self.add(&mut built, needed, before.unwrap_or(Known::Nothing))
+                .await?;
         }
         self.add_refused(&mut built, manifest);
         built.fingerprint = fingerprint(&built);
         Ok(built)
     }
 
-    async fn add(&self, built: &mut Built, needed: &Needed, before: Known) -> Result<(), SecretsFault> {
+    async fn add(
+        &self,
+        built: &mut Built,
+        needed: &Needed,
+        before: Known,
+    ) -> Result<(), SecretsFault> {
         let password = self.password(built, needed, before).await?;
         let (secret, state) = match password {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
@@ -85,7 +98,9 @@ impl Builder<'_> {
             Password::Lost(why) => (None, SecretState::Lost(why)),
             Password::Kept(trouble) => {
                 let why = format!("its password: {trouble}");
-                built.entries.push(entry(needed, Standing::Refused, None, Some(why)));
+                built
+                    .entries
+                    .push(entry(needed, Standing::Refused, None, Some(why)));
                 keep(built, needed);
                 return Ok(());
             }
@@ -96,7 +111,9 @@ impl Builder<'_> {
             SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
             SecretState::Ready | SecretState::New => (Standing::Wanted, None),
         };
-        built.entries.push(entry(needed, standing, Some(&wish), why));
+        built
+            .entries
+            .push(entry(needed, standing, Some(&wish), why));
         let wanted = Wanted {
             consumer: needed.consumer.clone(),
             login: needed.login.clone(),
@@ -107,7 +124,9 @@ impl Builder<'_> {
         };
         let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
         of_provider.whole.wanted.push(wanted);
-        of_provider.wishes.insert(needed.consumer.clone(), Arc::new(wish));
+        of_provider
+            .wishes
+            .insert(needed.consumer.clone(), Arc::new(wish));
         Ok(())
     }
 
@@ -120,7 +139,12 @@ impl Builder<'_> {
         let given = needed.given_password(self.source);
         if needed.weak {
             let message = "a given password may be shorter than 8 bytes here".to_owned();
-            built.facts.push(fact(ConditionType::WeakPassword, needed, Reason::AsDeclared, message));
+            built.facts.push(fact(
+                ConditionType::WeakPassword,
+                needed,
+                Reason::AsDeclared,
+                message,
+            ));
         }
         Ok(match (given, before) {
             (None, Known::Version(secret)) => Password::Ready(secret),
@@ -170,14 +194,19 @@ impl Builder<'_> {
                 final_at_once: true,
             });
             let names = (ConsumerName::new(consumer), ProviderName::new(provider));
-            let (Ok(consumer), Ok(provider)) = names else { continue };
+            let (Ok(consumer), Ok(provider)) = names else {
+                continue;
+            };
             if let Some(wish) = built.wishes.get_mut(&provider) {
                 wish.whole.kept.push(consumer.clone());
             }
             built.entries.push(WishEntry {
                 consumer,
                 provider,
-                login: refused.login.as_deref().and_then(|l| mesh_sdk::Login::new(l).ok()),
+                login: refused
+                    .login
+                    .as_deref()
+                    .and_then(|l| mesh_sdk::Login::new(l).ok()),
                 standing: Standing::Refused,
                 digest: None,
                 enabled: true,
@@ -193,7 +222,12 @@ fn keep(built: &mut Built, needed: &Needed) {
     wish.whole.kept.push(needed.consumer.clone());
 }
 
-fn entry(needed: &Needed, standing: Standing, wish: Option<&Wish>, why: Option<String>) -> WishEntry {
+fn entry(
+    needed: &Needed,
+    standing: Standing,
+    wish: Option<&Wish>,
+    why: Option<String>,
+) -> WishEntry {
     WishEntry {
         consumer: needed.consumer.clone(),
         provider: needed.provider.clone(),
@@ -218,8 +252,11 @@ fn fact(kind: ConditionType, needed: &Needed, reason: Reason, message: String) -
 }
 
 fn fingerprint(built: &Built) -> String {
-    let lines: Vec<Vec<u8>> =
-        built.entries.iter().map(|e| serde_json::to_vec(e).unwrap_or_default()).collect();
+    let lines: Vec<Vec<u8>> = built
+        .entries
+        .iter()
+        .map(|e| serde_json::to_vec(e).unwrap_or_default())
+        .collect();
     let parts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
     let digest = keyed(&Secret::from("wish"), b"fingerprint", &parts);
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
@@ -250,7 +287,15 @@ pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64,
     head.read_at = now;
     let expect = stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev));
     let value = serde_json::to_vec(&head).map_err(|e| Fault::Corrupt(e.to_string()))?;
-    bus.put_if(Bucket::Meta, Write { key: head_key, expect, value }).await?;
+    bus.put_if(
+        Bucket::Meta,
+        Write {
+            key: head_key,
+            expect,
+            value,
+        },
+    )
+    .await?;
     for wish in built.wishes.values_mut() {
         wish.whole.generation = head.generation;
     }
@@ -294,12 +339,24 @@ async fn publish_entries(
             continue;
         }
         let expect = before.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
-        writes.push(Write { key, expect, value: json(entry)? });
+        writes.push(Write {
+            key,
+            expect,
+            value: json(entry)?,
+        });
     }
     for (key, (rev, old)) in stored {
         if old.standing != Standing::Retired && !built.partial {
-            let gone = WishEntry { standing: Standing::Retired, why: None, ..old };
-            writes.push(Write { key, expect: Expect::At(rev), value: json(&gone)? });
+            let gone = WishEntry {
+                standing: Standing::Retired,
+                why: None,
+                ..old
+            };
+            writes.push(Write {
+                key,
+                expect: Expect::At(rev),
+                value: json(&gone)?,
+            });
         }
     }
     if !writes.is_empty() {
@@ -314,5 +371,9 @@ fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
 
 /// The whole wish of a provider, for tests and `plan`.
 pub fn whole_of(built: &Built, provider: &ProviderName) -> WholeWish {
-    built.wishes.get(provider).map(|wish| wish.whole.clone()).unwrap_or_default()
+    built
+        .wishes
+        .get(provider)
+        .map(|wish| wish.whole.clone())
+        .unwrap_or_default()
 }

@@ -31,18 +31,32 @@ pub async fn say(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
     for _ in 0..TRIES {
         let current = bus.get(Bucket::Word, &key).await?;
         let expect = current.map_or(Expect::Absent, |entry| Expect::At(entry.rev));
-        match bus.put_if(Bucket::Word, Write { key: key.clone(), expect, value: value.clone() }).await? {
+        match bus
+            .put_if(
+                Bucket::Word,
+                Write {
+                    key: key.clone(),
+                    expect,
+                    value: value.clone(),
+                },
+            )
+            .await?
+        {
             Put::Done(_) => return tell(bus, word, now).await,
             Put::Conflict | Put::Unknown => {}
         }
     }
-    Err(Fault::Unreachable("others keep writing the same word; try again".into()))
+    Err(Fault::Unreachable(
+        "others keep writing the same word; try again".into(),
+    ))
 }
 
 async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
     let (provider, consumer, detail) = match word {
         Word::Pass { .. } => return Ok(()),
-        Word::Pause { subject, reason, .. } => {
+        Word::Pause {
+            subject, reason, ..
+        } => {
             let (p, c) = names(subject);
             (p, c, format!("paused: {reason}"))
         }
@@ -50,18 +64,34 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
             let (p, c) = names(subject);
             (p, c, "resumed: brakes, delays and pauses end".to_owned())
         }
-        Word::ApproveServer { provider, identity, .. } => {
-            (provider.to_string(), String::new(), format!("the server {identity} is meant"))
-        }
-        Word::ApproveRemovals { provider, removals, .. } => {
-            (provider.to_string(), String::new(), format!("{} removals may go", removals.len()))
-        }
-        Word::Ack { condition, reason, .. } => {
-            (String::new(), String::new(), format!("acknowledged {condition}: {reason}"))
-        }
-        Word::Silence { condition, reason, .. } => {
-            (String::new(), String::new(), format!("silenced {condition}: {reason}"))
-        }
+        Word::ApproveServer {
+            provider, identity, ..
+        } => (
+            provider.to_string(),
+            String::new(),
+            format!("the server {identity} is meant"),
+        ),
+        Word::ApproveRemovals {
+            provider, removals, ..
+        } => (
+            provider.to_string(),
+            String::new(),
+            format!("{} removals may go", removals.len()),
+        ),
+        Word::Ack {
+            condition, reason, ..
+        } => (
+            String::new(),
+            String::new(),
+            format!("acknowledged {condition}: {reason}"),
+        ),
+        Word::Silence {
+            condition, reason, ..
+        } => (
+            String::new(),
+            String::new(),
+            format!("silenced {condition}: {reason}"),
+        ),
     };
     let event = Event {
         at: now,
@@ -94,22 +124,63 @@ pub async fn next_pass(bus: &dyn Bus) -> Result<u64, Fault> {
     Ok(last.max().unwrap_or(0) + 1)
 }
 
-/// Tells a provisioner what stands and what is new since `heard`. Words about pauses are states; the
-/// others count once. Returns whether a pass is wanted.
-pub fn apply(this: &mut Provisioner, provider: &ProviderName, words: &[Word], heard: Time, now: Time) -> bool {
+/// Which words were heard already: each of them counts once, whatever clocks do meanwhile.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    until: Time,
+    seen: HashMap<Key, Time>,
+}
+
+impl Heard {
+    /// Everything that was said until then counts as heard: the end of the loop's last pass.
+    pub fn until(until: Time) -> Self {
+        Self {
+            until,
+            seen: HashMap::new(),
+        }
+    }
+    /// Whether a word is new.
+    fn is_new(&self, word: &Word, at: Time) -> bool {
+        self.seen
+            .get(&word.key())
+            .map_or(at > self.until, |seen| *seen != at)
+    }
+    /// These were heard now.
+    pub fn note(&mut self, words: &[Word]) {
+        self.seen.extend(
+            words
+                .iter()
+                .filter_map(|word| Some((word.key(), word.at()?))),
+        );
+    }
+}
+
+/// Tells a provisioner what stands and what is new. Words about pauses are states; the others count
+/// once. Returns whether a pass is wanted.
+pub fn apply(
+    this: &mut Provisioner,
+    provider: &ProviderName,
+    words: &[Word],
+    heard: &Heard,
+    now: Time,
+) -> bool {
     let mut until: Option<Time> = None;
     let mut consumers: HashMap<ConsumerName, Time> = HashMap::new();
     let mut wanted = false;
     for word in words {
         match word {
-            Word::Pause { subject, until: end, .. } if *end > now => match subject {
+            Word::Pause {
+                subject,
+                until: end,
+                ..
+            } if *end > now => match subject {
                 Subject::Provider(name) if name == provider => until = Some(*end),
                 Subject::Consumer(name) => {
                     consumers.insert(name.clone(), *end);
                 }
                 Subject::Provider(_) => {}
             },
-            Word::Resume { subject, at } if *at > heard => {
+            Word::Resume { subject, at } if heard.is_new(word, *at) => {
                 let about = match subject {
                     Subject::Provider(name) if name == provider => None,
                     Subject::Provider(_) => continue,
@@ -118,14 +189,24 @@ pub fn apply(this: &mut Provisioner, provider: &ProviderName, words: &[Word], he
                 this.core_mut().release(about, now);
                 wanted = true;
             }
-            Word::ApproveServer { provider: name, identity, .. } if name == provider => {
+            Word::ApproveServer {
+                provider: name,
+                identity,
+                ..
+            } if name == provider => {
                 if this.core().server().changed_to.as_ref() == Some(identity) {
                     this.core_mut().approve_server();
                     wanted = true;
                 }
             }
-            Word::ApproveRemovals { provider: name, removals, at } if name == provider && *at > heard => {
-                this.core_mut().approve_removals(Approval { removals: removals.clone() });
+            Word::ApproveRemovals {
+                provider: name,
+                removals,
+                at,
+            } if name == provider && heard.is_new(word, *at) => {
+                this.core_mut().approve_removals(Approval {
+                    removals: removals.clone(),
+                });
                 wanted = true;
             }
             Word::Pass { number } => wanted |= this.request(*number),

@@ -28,7 +28,7 @@ use crate::provision::Wish;
 use crate::time::Time;
 
 pub use self::pass::{Looked, PassReport};
-pub use self::store::{LoopRecord, StoreFault};
+pub use self::store::{LoopRecord, StoreFault, read_records};
 
 /// How much a harness does at once on one backend.
 #[derive(Debug, Clone, Copy)]
