@@ -6,9 +6,10 @@ use std::path::Path;
 use mesh_sdk::adapter::Refusal;
 use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Secret};
 
+use super::auth::{self, placeholder};
 use super::fields::{Fields, Item, Key, quoted};
 use super::nearest::nearest;
-use super::provider::{self, Provider, placeholder};
+use super::provider::Provider;
 use super::values;
 use super::{Needed, PasswordSource, Refused};
 use crate::errors::{Problem, Scope, Weight};
@@ -17,8 +18,8 @@ use crate::errors::{Problem, Scope, Weight};
 pub(crate) enum Known<'p> {
     /// It can be used.
     Ready(Ready<'p>),
-    /// It has mistakes of its own, told at its table.
-    Refused,
+    /// It has mistakes of its own, told at its table. What needs it is checked as far as that goes.
+    Refused(Option<Ready<'p>>),
 }
 
 /// What checking one provision needs.
@@ -103,7 +104,11 @@ impl Consumers<'_> {
         let providers = self.providers;
         let found = match providers.get(word) {
             Some(Known::Ready(ready)) => self.entry(consumer, ready, key, item),
-            Some(Known::Refused) => None,
+            Some(Known::Refused(None)) => None,
+            Some(Known::Refused(Some(ready))) => {
+                self.entry(consumer, ready, key, item);
+                None
+            }
             None => {
                 let problem = self.unknown_provider(key);
                 self.problems.push(problem);
@@ -170,8 +175,8 @@ impl Consumers<'_> {
         let within = format!("[consumer.{consumer}.needs.{}]", ready.provider.name);
         let fields = Fields::of(key.get_ref(), item, "a table", problems)?;
         let login = login(consumer, &fields, problems);
-        let given = provider::password(self.base, &fields, problems);
-        let weak = provider::weak(&fields, given.is_some(), problems);
+        let given = auth::password(self.base, &fields, problems);
+        let weak = auth::weak(&fields, given.is_some(), problems);
         let enabled = fields.flag("enabled", true, problems);
         let adopt = fields.flag("adopt", false, problems);
         let exact = fields.flag("exact", false, problems);
@@ -223,7 +228,7 @@ impl Consumers<'_> {
         let why = match (own, provider) {
             (Some(problem), _) => problem.message.clone(),
             (None, Some(provider))
-                if matches!(self.providers.get(provider), Some(Known::Refused)) =>
+                if matches!(self.providers.get(provider), Some(Known::Refused(_))) =>
             {
                 format!("its provider `{provider}` has mistakes")
             }

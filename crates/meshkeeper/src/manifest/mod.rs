@@ -8,6 +8,7 @@
 //! [`read`] and [`parse`] answer a [`Reading`]; [`Manifest`] is what the program works with.
 
 mod across;
+mod auth;
 mod consumer;
 mod fields;
 mod kinds;
@@ -15,11 +16,15 @@ mod mask;
 mod nearest;
 mod provider;
 mod reader;
+pub mod schema;
 pub mod secrets;
+mod server;
 pub mod source;
+mod timing;
 pub mod units;
 pub mod url;
 mod values;
+mod with_secrets;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -32,9 +37,11 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
-pub use provider::{AdminSource, LENGTHS, Node, Provider, Timing, TlsSource};
+pub use provider::{AdminSource, Node, Provider, TlsSource};
 pub use reader::{ReadFault, Reading, parse, read};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
+pub use timing::{LENGTHS, Timing};
+pub use with_secrets::{refusal, with_secrets};
 
 /// The keys of a `needs` table that are Meshkeeper's own; all others are the kind's values.
 pub const NEED_KEYS: &[&str] = &["login", "password", "adopt", "enabled", "weak", "exact"];

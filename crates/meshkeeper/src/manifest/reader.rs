@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 use super::consumer::{Consumers, Known, Ready};
 use super::fields::{Fields, Item, unknown_key};
 use super::kinds::Kinds;
-use super::provider::{self, Context, Provider};
+use super::provider::Provider;
+use super::server::{self, Context};
 use super::source::Source;
 use super::{BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across};
 use crate::errors::{Problem, Problems, Scope, Weight};
@@ -26,6 +27,8 @@ pub struct Reading {
     pub manifest: Option<Manifest>,
     /// Every mistake and warning.
     pub problems: Problems,
+    /// Of the text.
+    pub digest: ContentDigest,
 }
 
 /// Why a file could not even be read as text.
@@ -98,12 +101,14 @@ pub fn parse(path: &Path, text: String, kinds: &Kinds) -> Reading {
             .document(document.get_ref(), &mut problems)
         })
         .flatten();
+    let digest = ContentDigest::of(source.text());
     let whole_spoiled = problems
         .iter()
         .any(|problem| problem.weight == Weight::Error && problem.scope == Scope::Whole);
     Reading {
         manifest: manifest.filter(|_| !whole_spoiled),
         problems: Problems::new(source, problems),
+        digest,
     }
 }
 
@@ -136,10 +141,11 @@ impl Reader<'_> {
             base,
             line: &line,
         };
-        let providers = self.providers(&cx, document, &mut refused, problems);
+        let (providers, broken) = self.providers(&cx, document, &mut refused, problems);
         let mut known: HashMap<String, Known<'_>> = HashMap::new();
-        for entry in &refused {
-            known.extend(entry.provider.clone().map(|name| (name, Known::Refused)));
+        for (name, provider) in &broken {
+            let ready = provider.as_ref().map(|provider| Ready::new(provider, &id));
+            known.insert(name.clone(), Known::Refused(ready));
         }
         for (name, provider) in &providers {
             known.insert(
@@ -216,42 +222,48 @@ impl Reader<'_> {
             .ok()
     }
 
+    /// The providers in order, and those with mistakes, by the name as it is written.
     fn providers(
         &self,
         cx: &Context<'_>,
         document: &DeTable<'_>,
         refused: &mut Vec<Refused>,
         problems: &mut Vec<Problem>,
-    ) -> BTreeMap<ProviderName, Provider> {
-        let mut providers = BTreeMap::new();
-        let Some(table) = section(document, "provider", problems) else {
-            return providers;
-        };
-        for (key, item) in table {
+    ) -> (BTreeMap<ProviderName, Provider>, Broken) {
+        let (mut providers, mut broken) = (BTreeMap::new(), Vec::new());
+        for (key, item) in section(document, "provider", problems)
+            .into_iter()
+            .flatten()
+        {
             let before = problems.len();
-            let provider = provider::read(cx, key, item, problems);
+            let provider = server::read(cx, key, item, problems);
             let word = key.get_ref().as_ref();
             for problem in problems.iter_mut().skip(before) {
                 problem.scope = Scope::Provider(word.to_owned());
             }
-            match provider {
-                Some(provider) => {
+            let own = problems.get(before..).unwrap_or_default();
+            match (provider, own.iter().find(|p| p.weight == Weight::Error)) {
+                (Some(provider), None) => {
                     providers.insert(provider.name.clone(), provider);
                 }
-                None => refused.push(Refused {
-                    consumer: None,
-                    provider: Some(word.to_owned()),
-                    login: None,
-                    why: problems
-                        .get(before)
-                        .map_or_else(String::new, |p| p.message.clone()),
-                    line: (cx.line)(key.span().start),
-                }),
+                (provider, mistake) => {
+                    refused.push(Refused {
+                        consumer: None,
+                        provider: Some(word.to_owned()),
+                        login: None,
+                        why: mistake.map_or_else(String::new, |p| p.message.clone()),
+                        line: (cx.line)(key.span().start),
+                    });
+                    broken.push((word.to_owned(), provider));
+                }
             }
         }
-        providers
+        (providers, broken)
     }
 }
+
+/// Providers with mistakes, each with what could be read of it.
+type Broken = Vec<(String, Option<Provider>)>;
 
 /// A top-level table of tables; a manifest without it is in order.
 fn section<'t, 'i>(

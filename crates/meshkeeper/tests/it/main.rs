@@ -2,5 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod commands;
 mod kind;
 mod manifest;
+mod program;
+mod robust;
+mod schema;
+mod watch;
