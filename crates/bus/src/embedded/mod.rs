@@ -143,24 +143,24 @@ impl EmbeddedBus {
     /// Notes that [`Found::Replaced`] was told where people see it, and all that follows from it is done.
     pub async fn replacement_told(&self) -> Result<(), Fault> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Job::Told { reply }, answer).await
+        let told = self.ask(Job::Told { reply }, answer).await?;
+        told.ok_or_else(stopped)
     }
 
-    /// Hands a job to the writer and waits for its answer.
+    /// Hands a job to the writer and waits for its answer; `None` if the writer stopped over it.
     async fn ask<T>(
         &self,
         job: Job,
         answer: oneshot::Receiver<Result<T, Fault>>,
-    ) -> Result<T, Fault> {
+    ) -> Result<Option<T>, Fault> {
         let writer = self
             .writer
             .as_ref()
             .ok_or_else(|| Fault::Full("it was opened for reading only".to_owned()))?;
-        let gone = || Fault::Unreachable("its writer has stopped".to_owned());
         if !writer.worker.send(job) {
-            return Err(gone());
+            return Err(stopped());
         }
-        answer.await.map_err(|_| gone())?
+        answer.await.ok().transpose()
     }
 
     /// Runs a read on a thread where it may block, and sees to it that it is this store's.
@@ -189,6 +189,9 @@ impl Drop for EmbeddedBus {
     }
 }
 
+fn stopped() -> Fault {
+    Fault::Unreachable("its writer has stopped".to_owned())
+}
 fn small_enough(size: usize) -> Result<(), Fault> {
     if size > LIMIT {
         return Err(Fault::TooLarge { size, limit: LIMIT });
@@ -214,12 +217,14 @@ impl Bus for EmbeddedBus {
             small_enough(write.value.len())?;
         }
         let (reply, answer) = oneshot::channel();
+        let count = writes.len();
         let job = Job::Put {
             bucket,
             writes,
             reply,
         };
-        self.ask(job, answer).await
+        let outcomes = self.ask(job, answer).await?;
+        Ok(outcomes.unwrap_or_else(|| vec![Put::Unknown; count]))
     }
     async fn list(&self, bucket: Bucket, prefix: &Key) -> Result<Snapshot, Fault> {
         let prefix = prefix.clone();
@@ -247,7 +252,8 @@ impl Bus for EmbeddedBus {
             small_enough(text.len())?;
         }
         let (reply, answer) = oneshot::channel();
-        self.ask(Job::Append { lines, reply }, answer).await
+        let added = self.ask(Job::Append { lines, reply }, answer).await?;
+        added.ok_or_else(stopped)
     }
     async fn history(&self, prefix: &Key, after: u64, limit: usize) -> Result<Vec<LogLine>, Fault> {
         let prefix = prefix.clone();
