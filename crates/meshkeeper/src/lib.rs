@@ -4,6 +4,7 @@
 //! [`manifest`] is what the mesh asks for, [`commands`] has a file per word, [`printer`] writes all output,
 //! [`program`] puts them together.
 
+pub mod api;
 pub mod cli;
 pub mod commands;
 pub mod errors;

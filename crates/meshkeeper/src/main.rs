@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use meshkeeper::manifest::Kinds;
 use meshkeeper::program::{self, World};
+use meshkeeper::{commands, wiring};
 
 fn main() -> ExitCode {
-    // The catalogue goes in here; until it is there, no kind is known.
-    let kinds = Kinds::new([]);
-    ExitCode::from(program::run(std::env::args_os(), World::machine(kinds)))
+    let world = World { connect: Some(commands::connect), ..World::machine(wiring::kinds()) };
+    ExitCode::from(program::run(std::env::args_os(), world))
 }

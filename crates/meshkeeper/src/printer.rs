@@ -145,6 +145,22 @@ impl Printer {
         self.out_terminal
     }
 
+    /// Whether log lines may be coloured.
+    pub fn err_colours(&self) -> bool {
+        self.err_colours
+    }
+    /// Begins the screen anew.
+    pub fn clear(&self) {
+        write(&self.out, "\u{1b}[2J\u{1b}[H");
+    }
+    /// Shows what was written so far.
+    pub fn flush(&self) {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = out.to.flush() {
+            out.failed.get_or_insert(error);
+        }
+    }
+
     /// A text of the answer. A line break is added where it ends without one.
     pub fn answer(&self, text: &str) {
         write(&self.out, text);

@@ -5,6 +5,19 @@ mod check;
 mod completions;
 mod init;
 mod schema;
+mod words;
+mod up;
+mod status;
+mod plan;
+mod online;
+mod loops;
+mod explain;
+mod events;
+mod doctor;
+mod demo;
+mod credentials;
+mod conditions;
+mod apply;
 
 use crate::cli::{self, Word};
 use crate::errors::Fault;
@@ -51,6 +64,8 @@ pub(crate) fn unread(fault: ReadFault) -> Fault {
     Fault::failed(fault.to_string(), help)
 }
 
+pub use doctor::check_connect as connect;
+
 /// Runs a word; answers its exit code.
 pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
     match word {
@@ -69,23 +84,23 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Bus(_) => refuse("bus"),
         Word::Agent(_) => refuse("agent"),
         Word::Conformance(_) => refuse("conformance"),
-        Word::Demo => Err(Fault::not_built("demo", "the loops")),
-        Word::Up(_) => Err(Fault::not_built("up", "the loops")),
-        Word::Apply => Err(Fault::not_built("apply", "the loops")),
-        Word::Plan => Err(Fault::not_built("plan", "the loops")),
-        Word::Status(_) => Err(Fault::not_built("status", "the loops")),
-        Word::Explain(_) => Err(Fault::not_built("explain", "the loops")),
-        Word::Conditions(_) => Err(Fault::not_built("conditions", "the loops")),
-        Word::Loops => Err(Fault::not_built("loops", "the loops")),
-        Word::Events(_) => Err(Fault::not_built("events", "the loops")),
-        Word::Doctor(_) => Err(Fault::not_built("doctor", "the loops")),
-        Word::Credentials(_) => Err(Fault::not_built("credentials", "the loops")),
-        Word::Adopt(_) => Err(Fault::not_built("adopt", "the loops")),
-        Word::Approve(_) => Err(Fault::not_built("approve", "the loops")),
-        Word::Ack(_) => Err(Fault::not_built("ack", "the loops")),
-        Word::Silence(_) => Err(Fault::not_built("silence", "the loops")),
-        Word::Pause(_) => Err(Fault::not_built("pause", "the loops")),
-        Word::Resume(_) => Err(Fault::not_built("resume", "the loops")),
+        Word::Demo => demo::run(cx),
+        Word::Up(args) => up::run(args, cx),
+        Word::Apply => apply::run(cx),
+        Word::Plan => plan::run(cx),
+        Word::Status(args) => status::run(args, cx),
+        Word::Explain(args) => explain::run(args, cx),
+        Word::Conditions(args) => conditions::run(args, cx),
+        Word::Loops => loops::run(cx),
+        Word::Events(args) => events::run(args, cx),
+        Word::Doctor(args) => doctor::run(args, cx),
+        Word::Credentials(args) => credentials::run(args, cx),
+        Word::Adopt(args) => words::adopt(args, cx),
+        Word::Approve(args) => words::approve(args, cx),
+        Word::Ack(args) => words::about_condition(args, cx, false),
+        Word::Silence(args) => words::about_condition(args, cx, true),
+        Word::Pause(args) => words::pause(args, cx),
+        Word::Resume(args) => words::resume(args, cx),
     }
 }
 

@@ -144,6 +144,23 @@ impl fmt::Debug for Needed {
 }
 
 impl Needed {
+    /// The same, taken over by a person's word (H-18, A-7).
+    #[must_use]
+    pub fn adopting(&self, exact: bool) -> Self {
+        Self {
+            consumer: self.consumer.clone(),
+            provider: self.provider.clone(),
+            login: self.login.clone(),
+            password: self.password.clone(),
+            values: self.values.clone(),
+            enabled: self.enabled,
+            adopt: true,
+            exact: self.exact || exact,
+            weak: self.weak,
+            line: self.line,
+            span: self.span.clone(),
+        }
+    }
     /// The wish that a harness keeps. `password` is what [`Needed::given_password`] or the secret store
     /// answered; without one nothing is written for it (S-4). `key` is the installation's key.
     pub fn wish(&self, password: Option<Secret>, key: &Secret) -> Wish {

@@ -1,6 +1,6 @@
 //! `mesh up`: all loops until it is told to stop; the manifest and people's words as they come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::harness::{Observer, ProviderWish};
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{ProviderName, Secret};
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -31,13 +31,13 @@ const RETRY: Duration = Duration::from_secs(30);
 /// What reaches the daemon from outside.
 pub enum Outside {
     /// The manifest was read again and can be used.
-    Manifest(Box<Manifest>),
+    Manifest(Arc<Manifest>),
     /// It cannot be used; why.
     Unreadable(String),
 }
 
 /// Asks for the manifest to be read again.
-pub type Reread = mpsc::Sender<()>;
+pub type Reread = Box<dyn Fn() + Send + Sync>;
 
 /// A running daemon.
 pub struct Daemon {
@@ -53,6 +53,7 @@ pub struct Daemon {
     heard: Heard,
     stop: CancellationToken,
     source_key: Secret,
+    adoptions: HashMap<(ProviderName, ConsumerName), bool>,
 }
 
 struct Seats {
@@ -64,13 +65,13 @@ impl Daemon {
     /// Puts the wish in force and starts a loop for each server.
     pub async fn start(
         installation: Arc<Installation>,
-        manifest: Manifest,
+        manifest: Arc<Manifest>,
         clock: Clock,
         scrubber: Arc<Scrubber>,
         observers: Vec<Arc<dyn Observer>>,
         stop: CancellationToken,
     ) -> Result<Self, RunFault> {
-        let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
+        let manifest = Arc::new(RwLock::new(manifest));
         let common = Common::of(
             &installation,
             Arc::clone(&manifest),
@@ -91,6 +92,7 @@ impl Daemon {
             heard: Heard::default(),
             stop,
             source_key,
+            adoptions: HashMap::new(),
             manifest,
         };
         let current = read_lock(&daemon.manifest);
@@ -122,7 +124,7 @@ impl Daemon {
                 _ = bell.next() => self.hear_words().await,
                 () = tokio::time::sleep(self.patience()) => {
                     self.retry_without_loop().await;
-                    reread.try_send(()).ok();
+                    reread();
                 }
             }
         }
@@ -153,7 +155,6 @@ impl Daemon {
     async fn take(&mut self, message: Outside) {
         let outcome = match message {
             Outside::Manifest(manifest) => {
-                let manifest = Arc::new(*manifest);
                 match self.manifest.write() {
                     Ok(mut current) => *current = Arc::clone(&manifest),
                     Err(poisoned) => *poisoned.into_inner() = Arc::clone(&manifest),
@@ -178,6 +179,7 @@ impl Daemon {
     }
 
     async fn take_wish(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
+        let said = words::read(self.installation.bus.as_ref()).await?;
         let no_key = Secret::new([]);
         let builder = Builder {
             secrets: Some(&self.installation.secrets),
@@ -185,7 +187,9 @@ impl Daemon {
             source: &Machine,
             may_write: true,
             replaced: self.installation.replaced.is_some(),
+            adoptions: words::adoptions(&said),
         };
+        self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
         let bus = self.installation.bus.as_ref();
         self.generation = wish::publish(bus, &mut built, self.clock.now()).await?;
@@ -294,7 +298,14 @@ impl Daemon {
                         .words(Arc::clone(&said), Arc::clone(&heard), now)
                         .await;
                 }
+                let adopting = words::adoptions(&said) != self.adoptions;
                 self.heard.note(&said);
+                if adopting {
+                    let manifest = read_lock(&self.manifest);
+                    if let Err(fault) = self.take_wish(&manifest).await {
+                        error!("the wish could not be put in force: {fault}");
+                    }
+                }
             }
             Err(fault) => error!("what people said cannot be read: {fault}"),
         }

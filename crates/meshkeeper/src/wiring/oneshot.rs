@@ -55,6 +55,7 @@ pub async fn apply(
     stop: CancellationToken,
 ) -> Result<Outcome, RunFault> {
     let bus = installation.bus.as_ref();
+    let said = words::read(bus).await?;
     let no_key = Secret::new([]);
     let builder = Builder {
         secrets: Some(&installation.secrets),
@@ -62,6 +63,7 @@ pub async fn apply(
         source: &Machine,
         may_write: true,
         replaced: installation.replaced.is_some(),
+        adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
     let generation = wish::publish(bus, &mut built, clock.now()).await?;
@@ -74,7 +76,6 @@ pub async fn apply(
         scrubber,
         Vec::new(),
     );
-    let said = words::read(bus).await?;
     let mut outcome = Outcome::default();
     let current = read_lock(&manifest);
     let seats = open_all(&common, &current, &stop, &mut outcome).await?;
@@ -193,6 +194,9 @@ pub async fn plan(
     scrubber: Arc<Scrubber>,
     stop: CancellationToken,
 ) -> Result<Plan, RunFault> {
+    let nothing: Arc<dyn Bus> = Arc::new(super::nothing::NoBus);
+    let bus = installation.map_or(nothing, |i| Arc::clone(&i.bus));
+    let said = words::read(bus.as_ref()).await?;
     let no_key = Secret::from("a plan without an installation");
     let builder = Builder {
         secrets: installation.map(|i| i.secrets.as_ref()),
@@ -200,19 +204,17 @@ pub async fn plan(
         source: &Machine,
         may_write: false,
         replaced: installation.is_some_and(|i| i.replaced.is_some()),
+        adoptions: words::adoptions(&said),
     };
     let mut plan = Plan {
         built: builder.build(&manifest).await?,
         ..Plan::default()
     };
-    let nothing: Arc<dyn Bus> = Arc::new(super::nothing::NoBus);
     let mesh = manifest.mesh.clone();
     let marker: Arc<dyn Fn(&ProviderName) -> Marker + Send + Sync> = match installation {
         Some(installation) => installation.marker(),
         None => Arc::new(move |p| Marker::new(mesh.clone(), "none", p.clone(), no_key.clone())),
     };
-    let bus = installation.map_or(nothing, |i| Arc::clone(&i.bus));
-    let said = words::read(bus.as_ref()).await?;
     let seed = installation.map_or(0, Installation::seed);
     let mint: Arc<dyn Mint> = Arc::new(NoMint);
     let common = Common {

@@ -165,6 +165,18 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// Take over a login that exists once its password is proven (H-18); with `exact`, take back rights
+    /// beyond what is asked. Stands until the manifest says otherwise.
+    Adopt {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Surplus rights are taken back.
+        exact: bool,
+        /// When it was said.
+        at: Time,
+    },
     /// Seen, by a person (C-3): stops nothing but repeats.
     Ack {
         /// The condition's key.
@@ -217,6 +229,7 @@ impl Word {
             | Word::Resume { at, .. }
             | Word::ApproveServer { at, .. }
             | Word::ApproveRemovals { at, .. }
+            | Word::Adopt { at, .. }
             | Word::Ack { at, .. }
             | Word::Silence { at, .. } => Some(*at),
         }
@@ -233,6 +246,9 @@ impl Word {
             Word::Resume { subject: s, .. } => subject("resume", s),
             Word::ApproveServer { provider, .. } => Key::of(&["server", provider.as_str()]),
             Word::ApproveRemovals { provider, .. } => Key::of(&["removals", provider.as_str()]),
+            Word::Adopt { provider, consumer, .. } => {
+                Key::of(&["adopt", provider.as_str(), consumer.as_str()])
+            }
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),
         }

@@ -42,6 +42,8 @@ pub struct Builder<'a> {
     pub may_write: bool,
     /// The bus was replaced in this run: nobody is new (H-22).
     pub replaced: bool,
+    /// Logins that people said to take over, and whether exactly.
+    pub adoptions: HashMap<(ProviderName, ConsumerName), bool>,
 }
 
 /// What became of one provision's password.
@@ -106,6 +108,9 @@ impl Builder<'_> {
             }
         };
         let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
+        let word = self.adoptions.get(&(needed.provider.clone(), needed.consumer.clone()));
+        let adopted = word.map(|exact| needed.adopting(*exact));
+        let needed = adopted.as_ref().unwrap_or(needed);
         let wish = needed.wish(secret, key);
         let (standing, why) = match &state {
             SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),

@@ -78,6 +78,10 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
             String::new(),
             format!("{} removals may go", removals.len()),
         ),
+        Word::Adopt { provider, consumer, exact, .. } => {
+            let how = if *exact { ", and rights beyond the wish taken back" } else { "" };
+            (provider.to_string(), consumer.to_string(), format!("to be taken over{how}"))
+        }
         Word::Ack {
             condition, reason, ..
         } => (
@@ -209,12 +213,29 @@ pub fn apply(
                 });
                 wanted = true;
             }
+            Word::Adopt { provider: name, consumer, at, .. }
+                if name == provider && heard.is_new(word, *at) =>
+            {
+                this.core_mut().release(Some(consumer), now);
+                wanted = true;
+            }
             Word::Pass { number } => wanted |= this.request(*number),
             _ => {}
         }
     }
     this.core_mut().set_pauses(until, &consumers);
     wanted
+}
+
+/// What people said about taking over logins, for whoever builds the wish.
+pub fn adoptions(said: &[Word]) -> HashMap<(ProviderName, ConsumerName), bool> {
+    let adopted = said.iter().filter_map(|word| match word {
+        Word::Adopt { provider, consumer, exact, .. } => {
+            Some(((provider.clone(), consumer.clone()), *exact))
+        }
+        _ => None,
+    });
+    adopted.collect()
 }
 
 /// The longest that a person may pause, silence or acknowledge something.
