@@ -15,6 +15,7 @@ pub mod handle;
 pub mod mark;
 pub mod name;
 pub mod provision;
+pub mod scrub;
 pub mod secret;
 pub mod time;
 pub mod vault;
