@@ -14,13 +14,21 @@ pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes an empty file, mode 0600, if it is missing, and takes other people's rights from one that is there.
+///
+/// One that is there is not opened: closing it again would drop every lock that this process has on it.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
+    if path.try_exists()? {
+        return keep_private(path);
+    }
+    let made = OpenOptions::new()
+        .create_new(true)
+        .write(true)
         .mode(OWNER)
-        .open(path)?;
-    keep_private(path)
+        .open(path);
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => keep_private(path),
+        made => made.map(drop),
+    }
 }
 
 /// Takes other people's rights from a file.

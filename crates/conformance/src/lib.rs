@@ -1,3 +1,3 @@
-//! The suites that every adapter and every bus must pass.
+//! stub
 pub mod bus;
 pub mod report;
