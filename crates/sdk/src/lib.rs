@@ -18,6 +18,8 @@ pub mod mark;
 pub mod name;
 pub mod provision;
 pub mod secret;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod vault;
 
