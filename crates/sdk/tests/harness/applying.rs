@@ -17,7 +17,7 @@ async fn h3_a_failing_create_neither_stops_nor_delays_the_others() {
         let report = loop_.pass().await.expect("a pass");
         assert_eq!((report.summary.applied, report.summary.failed), (19, 1));
         assert_eq!(start.elapsed(), std::time::Duration::ZERO);
-        assert_eq!(standing(&loop_), ["ApplyFailed cache/c0"]);
+        assert!(standing(&loop_).contains(&"ApplyFailed cache/c0".to_owned()));
         assert_eq!(states(&loop_)[&State::Held], 19);
     }
 }
