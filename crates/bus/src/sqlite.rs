@@ -255,7 +255,15 @@ fn read_alone<T>(
         if !there(&log)? && stamp(path)? == Some(before) {
             return got.transpose().map_err(|e| trouble(&e));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        pause();
     }
     Err(last)
+}
+/// A reader runs on a thread of its own; it lets the writer finish what it is at.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "blocking reads run on threads of their own"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }

@@ -78,9 +78,19 @@ impl Default for Metrics {
         let (pass_duration, last_pass) = (Family::default(), Family::default());
         let (conditions, provisions) = (Family::default(), Family::default());
         let took = pass_duration.clone();
-        registry.register_with_unit("pass_duration", "How long the last pass took", Unit::Seconds, took);
+        registry.register_with_unit(
+            "pass_duration",
+            "How long the last pass took",
+            Unit::Seconds,
+            took,
+        );
         let at = last_pass.clone();
-        registry.register_with_unit("last_pass_timestamp", "When the last pass ended", Unit::Seconds, at);
+        registry.register_with_unit(
+            "last_pass_timestamp",
+            "When the last pass ended",
+            Unit::Seconds,
+            at,
+        );
         registry.register("conditions", "Conditions that stand", conditions.clone());
         registry.register("provisions", "Consumers by state", provisions.clone());
         Self {
@@ -102,7 +112,9 @@ impl Default for Metrics {
 impl Observer for Metrics {
     fn passed(&self, report: &PassReport) {
         use mesh_sdk::decide::State as S;
-        let by = ByLoop { provider: report.label.clone() };
+        let by = ByLoop {
+            provider: report.label.clone(),
+        };
         let sum = &report.summary;
         let add = |family: &Family<ByLoop, Counter>, n: usize| {
             family.get_or_create(&by).inc_by(n as u64);
@@ -113,12 +125,33 @@ impl Observer for Metrics {
         add(&self.lost, sum.lost);
         add(&self.applied, sum.applied);
         add(&self.failed, sum.failed);
-        self.pass_duration.get_or_create(&by).set(report.took.as_secs_f64());
-        self.last_pass.get_or_create(&by).set(report.at.as_millis() as f64 / 1000.0);
-        self.conditions.get_or_create(&by).set(report.conditions as i64);
-        for state in [S::Held, S::Disabled, S::Pending, S::Lost, S::Unknown, S::Braked, S::Refused] {
-            let count = report.states.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
-            let by = ByState { provider: report.label.clone(), state: state.as_str() };
+        self.pass_duration
+            .get_or_create(&by)
+            .set(report.took.as_secs_f64());
+        self.last_pass
+            .get_or_create(&by)
+            .set(report.at.as_millis() as f64 / 1000.0);
+        self.conditions
+            .get_or_create(&by)
+            .set(report.conditions as i64);
+        for state in [
+            S::Held,
+            S::Disabled,
+            S::Pending,
+            S::Lost,
+            S::Unknown,
+            S::Braked,
+            S::Refused,
+        ] {
+            let count = report
+                .states
+                .iter()
+                .find(|(s, _)| *s == state)
+                .map_or(0, |(_, n)| *n);
+            let by = ByState {
+                provider: report.label.clone(),
+                state: state.as_str(),
+            };
             self.provisions.get_or_create(&by).set(count as i64);
         }
     }
@@ -144,18 +177,24 @@ pub async fn listen(
 ) -> Result<JoinHandle<()>, Fault> {
     if !address.ip().is_loopback() {
         return Err(Fault::failed(
-            format!("{address} is not an address of this machine alone, and tokens come with the page"),
+            format!(
+                "{address} is not an address of this machine alone, and tokens come with the page"
+            ),
             "listen on 127.0.0.1 and put a proxy before it",
         ));
     }
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        Fault::failed(format!("cannot listen on {address}: {error}"), "choose another port")
+        Fault::failed(
+            format!("cannot listen on {address}: {error}"),
+            "choose another port",
+        )
     })?;
     let address = listener.local_addr().unwrap_or(address);
     info!(%address, "serving health, metrics and status");
     let app = router(served);
     let ended = stop.clone();
-    let serving = axum::serve(listener, app).with_graceful_shutdown(async move { ended.cancelled().await });
+    let serving =
+        axum::serve(listener, app).with_graceful_shutdown(async move { ended.cancelled().await });
     Ok(tokio::spawn(drained(serving.into_future(), stop)))
 }
 
@@ -191,12 +230,20 @@ async fn ready(State(served): State<Arc<Served>>) -> Response {
         Ok(picture) => picture,
         Err(response) => return response,
     };
-    let late: Vec<&str> =
-        picture.loops.iter().filter(|l| l.state != "running").map(|l| l.name.as_str()).collect();
+    let late: Vec<&str> = picture
+        .loops
+        .iter()
+        .filter(|l| l.state != "running")
+        .map(|l| l.name.as_str())
+        .collect();
     if late.is_empty() {
         "ok\n".into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", late.join(", "))).into_response()
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not ready: {}\n", late.join(", ")),
+        )
+            .into_response()
     }
 }
 

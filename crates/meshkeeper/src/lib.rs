@@ -13,6 +13,6 @@ pub mod manifest;
 pub mod printer;
 pub mod program;
 pub mod settings;
-pub mod watch;
 pub mod status;
+pub mod watch;
 pub mod wiring;

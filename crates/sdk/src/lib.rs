@@ -20,6 +20,8 @@ pub mod name;
 pub mod provision;
 pub mod scrub;
 pub mod secret;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod vault;
 

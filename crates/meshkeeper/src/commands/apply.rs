@@ -48,7 +48,8 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
         }
         Turn::Taken => {
             let installation = online.open(&cx.settings.data, &mesh)?;
-            cx.printer.note("a daemon runs here; it is asked for the pass");
+            cx.printer
+                .note("a daemon runs here; it is asked for the pass");
             online.run(ask_daemon(&online, &installation))?;
             let picture = online.run(picture(&online, &installation, mesh.as_str()))?;
             Ok(show(cx, &Outcome::default(), &picture, true))
@@ -62,7 +63,9 @@ async fn alone(
     manifest: Manifest,
 ) -> Result<Outcome, Fault> {
     let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.clone());
-    oneshot::apply(installation, manifest, online.clock, scrubber, stop).await.map_err(run_fault)
+    oneshot::apply(installation, manifest, online.clock, scrubber, stop)
+        .await
+        .map_err(run_fault)
 }
 
 async fn picture(
@@ -71,7 +74,9 @@ async fn picture(
     mesh: &str,
 ) -> Result<Picture, Fault> {
     let bus = installation.bus.as_ref();
-    status::read(bus, mesh, online.clock.now(), false).await.map_err(store_fault)
+    status::read(bus, mesh, online.clock.now(), false)
+        .await
+        .map_err(store_fault)
 }
 
 /// Asks the running daemon for a pass, and waits until every loop has answered it.
@@ -79,9 +84,14 @@ async fn ask_daemon(online: &Online, installation: &Installation) -> Result<(), 
     let bus = installation.bus.as_ref();
     let asked_at = online.clock.now();
     let number = words::next_pass(bus).await.map_err(store_fault)?;
-    words::say(bus, &Word::Pass { number }, asked_at).await.map_err(store_fault)?;
+    words::say(bus, &Word::Pass { number }, asked_at)
+        .await
+        .map_err(store_fault)?;
     loop {
-        if answered(installation, number, asked_at).await.map_err(store_fault)? {
+        if answered(installation, number, asked_at)
+            .await
+            .map_err(store_fault)?
+        {
             return Ok(());
         }
         if online.clock.now().since(asked_at) > PATIENCE {
@@ -103,7 +113,11 @@ async fn answered(installation: &Installation, number: u64, now: Time) -> Result
     let bus = installation.bus.as_ref();
     let providers = status::providers(bus).await?;
     let loops = status::loops(bus, &providers, now, true).await?;
-    Ok(loops.iter().all(|(_, record)| record.as_ref().is_some_and(|r| r.answered_request >= number)))
+    Ok(loops.iter().all(|(_, record)| {
+        record
+            .as_ref()
+            .is_some_and(|r| r.answered_request >= number)
+    }))
 }
 
 fn show(cx: &Context<'_>, outcome: &Outcome, picture: &Picture, by_daemon: bool) -> u8 {
@@ -113,16 +127,27 @@ fn show(cx: &Context<'_>, outcome: &Outcome, picture: &Picture, by_daemon: bool)
         cx.printer.json(&Answer {
             well,
             by_daemon,
-            without_loop: without_loop.map(|(p, why)| (p.to_string(), why.clone())).collect(),
+            without_loop: without_loop
+                .map(|(p, why)| (p.to_string(), why.clone()))
+                .collect(),
             faults: &outcome.faults,
             status: picture,
         });
     } else {
-        outcome.passes.iter().for_each(|pass| cx.printer.answer(&line(cx, pass)));
+        outcome
+            .passes
+            .iter()
+            .for_each(|pass| cx.printer.answer(&line(cx, pass)));
         super::status::summary(cx, picture);
     }
-    outcome.without_loop.iter().for_each(|(_, why)| cx.printer.error(why));
-    outcome.faults.iter().for_each(|fault| cx.printer.error(fault));
+    outcome
+        .without_loop
+        .iter()
+        .for_each(|(_, why)| cx.printer.error(why));
+    outcome
+        .faults
+        .iter()
+        .for_each(|fault| cx.printer.error(fault));
     match (outcome.faults.is_empty(), well) {
         (false, _) => EXIT_FAILED,
         (true, true) => 0,
@@ -143,5 +168,10 @@ fn line(cx: &Context<'_>, pass: &PassReport) -> String {
     add(sum.unknown, "unknown", Tone::Warning);
     add(sum.not_asked, "not asked", Tone::Warning);
     add(sum.failed, "failed", Tone::Bad);
-    format!("{}: {} in {} ms", pass.label, parts.join(", "), pass.took.as_millis())
+    format!(
+        "{}: {} in {} ms",
+        pass.label,
+        parts.join(", "),
+        pass.took.as_millis()
+    )
 }

@@ -26,19 +26,37 @@ pub(super) fn run(args: &ConditionsArgs, cx: &Context<'_>) -> Result<u8, Fault> 
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
     let bus = installation.bus.as_ref();
     let now = online.clock.now();
-    let wanted = |subject: &str| args.subject.as_deref().is_none_or(|asked| is_about(subject, asked));
+    let wanted = |subject: &str| {
+        args.subject
+            .as_deref()
+            .is_none_or(|asked| is_about(subject, asked))
+    };
     let standing = online.run(async {
         let providers = status::providers(bus).await.map_err(store_fault)?;
-        let loops = status::loops(bus, &providers, now, is_running(cx)).await.map_err(store_fault)?;
-        status::conditions(bus, &loops, now).await.map_err(store_fault)
+        let loops = status::loops(bus, &providers, now, is_running(cx))
+            .await
+            .map_err(store_fault)?;
+        status::conditions(bus, &loops, now)
+            .await
+            .map_err(store_fault)
     })?;
-    let standing: Vec<ConditionView> =
-        standing.into_iter().filter(|c| wanted(&c.condition.id.subject)).collect();
-    let over = if args.all { online.run(over(&installation)).map_err(store_fault)? } else { Vec::new() };
-    let over: Vec<Kept> = over.into_iter().filter(|k| wanted(&k.condition.id.subject)).collect();
+    let standing: Vec<ConditionView> = standing
+        .into_iter()
+        .filter(|c| wanted(&c.condition.id.subject))
+        .collect();
+    let over = if args.all {
+        online.run(over(&installation)).map_err(store_fault)?
+    } else {
+        Vec::new()
+    };
+    let over: Vec<Kept> = over
+        .into_iter()
+        .filter(|k| wanted(&k.condition.id.subject))
+        .collect();
     if cx.printer.is_json() {
         let over: Vec<_> = over.iter().map(|k| &k.condition).collect();
-        cx.printer.json(&serde_json::json!({ "standing": standing, "over": over }));
+        cx.printer
+            .json(&serde_json::json!({ "standing": standing, "over": over }));
         return Ok(0);
     }
     super::status::conditions(cx, &standing, now);
@@ -62,9 +80,17 @@ pub(super) fn run(args: &ConditionsArgs, cx: &Context<'_>) -> Result<u8, Fault> 
 async fn over(
     installation: &crate::wiring::installation::Installation,
 ) -> Result<Vec<Kept>, mesh_sdk::bus::Fault> {
-    let snapshot = installation.bus.list(Bucket::Condition, &Key::everything()).await?;
-    let parsed = snapshot.entries.iter().filter_map(|e| serde_json::from_slice::<Kept>(&e.value).ok());
-    Ok(parsed.filter(|kept| !kept.raised && kept.condition.count == 0).collect())
+    let snapshot = installation
+        .bus
+        .list(Bucket::Condition, &Key::everything())
+        .await?;
+    let parsed = snapshot
+        .entries
+        .iter()
+        .filter_map(|e| serde_json::from_slice::<Kept>(&e.value).ok());
+    Ok(parsed
+        .filter(|kept| !kept.raised && kept.condition.count == 0)
+        .collect())
 }
 
 #[cfg(test)]

@@ -35,7 +35,9 @@ pub(super) fn run(args: &CredentialsArgs, cx: &Context<'_>) -> Result<u8, Fault>
     })?;
     let online = Online::start(cx)?;
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
-    let known = online.run(installation.secrets.current(&provider, &consumer)).map_err(store_fault)?;
+    let known = online
+        .run(installation.secrets.current(&provider, &consumer))
+        .map_err(store_fault)?;
     let secret = match known {
         Known::Version(secret) => secret,
         Known::Missing(why) => {
@@ -54,17 +56,37 @@ pub(super) fn run(args: &CredentialsArgs, cx: &Context<'_>) -> Result<u8, Fault>
     show(cx, &manifest, needed, &secret)
 }
 
-fn show(cx: &Context<'_>, manifest: &Manifest, needed: &Needed, secret: &Secret) -> Result<u8, Fault> {
+fn show(
+    cx: &Context<'_>,
+    manifest: &Manifest,
+    needed: &Needed,
+    secret: &Secret,
+) -> Result<u8, Fault> {
     let password = secret.expose_str().ok_or_else(|| {
-        Fault::failed("the password is not UTF-8", "give another one in the manifest")
+        Fault::failed(
+            "the password is not UTF-8",
+            "give another one in the manifest",
+        )
     })?;
-    let nodes = manifest.providers.get(&needed.provider).map(|p| p.nodes.as_slice()).unwrap_or_default();
+    let nodes = manifest
+        .providers
+        .get(&needed.provider)
+        .map(|p| p.nodes.as_slice())
+        .unwrap_or_default();
     let urls = nodes.iter().map(|node| {
         let settings = &node.settings;
         let address = settings.address();
         let (scheme, place) = address.split_once("://").unwrap_or(("", &address));
-        let path = if settings.path.is_empty() { String::new() } else { format!("/{}", settings.path) };
-        format!("{scheme}://{}:{}@{place}{path}", encode(needed.login.as_str()), encode(password))
+        let path = if settings.path.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", settings.path)
+        };
+        format!(
+            "{scheme}://{}:{}@{place}{path}",
+            encode(needed.login.as_str()),
+            encode(password)
+        )
     });
     let answer = Answer {
         consumer: needed.consumer.to_string(),
@@ -76,8 +98,14 @@ fn show(cx: &Context<'_>, manifest: &Manifest, needed: &Needed, secret: &Secret)
     if cx.printer.is_json() {
         cx.printer.json(&answer);
     } else {
-        cx.printer.answer(&format!("login     {}\npassword  {}", answer.login, answer.password));
-        answer.urls.iter().for_each(|url| cx.printer.answer(&format!("url       {url}")));
+        cx.printer.answer(&format!(
+            "login     {}\npassword  {}",
+            answer.login, answer.password
+        ));
+        answer
+            .urls
+            .iter()
+            .for_each(|url| cx.printer.answer(&format!("url       {url}")));
     }
     Ok(0)
 }
@@ -86,7 +114,9 @@ fn show(cx: &Context<'_>, manifest: &Manifest, needed: &Needed, secret: &Secret)
 fn encode(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte as char)
+            }
             _ => out.push_str(&format!("%{byte:02X}")),
         }
         out
@@ -100,7 +130,10 @@ mod tests {
 
     #[test]
     fn a5_reserved_characters_are_encoded_once() {
-        assert_eq!(encode("p@ss/w:rd?#[%41]&=+{x} '"), "p%40ss%2Fw%3Ard%3F%23%5B%2541%5D%26%3D%2B%7Bx%7D%20%27");
+        assert_eq!(
+            encode("p@ss/w:rd?#[%41]&=+{x} '"),
+            "p%40ss%2Fw%3Ard%3F%23%5B%2541%5D%26%3D%2B%7Bx%7D%20%27"
+        );
         assert_eq!(encode("aZ09-._~"), "aZ09-._~");
         assert_eq!(encode("ü"), "%C3%BC");
     }

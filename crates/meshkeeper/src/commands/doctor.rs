@@ -27,8 +27,15 @@ struct Examined {
 pub(super) fn run(args: &DoctorArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let mut all = vec![Examined { subject: "this machine".to_owned(), findings: here(cx, &manifest) }];
-    let wanted = |p: &&Provider| args.provider.as_deref().is_none_or(|name| p.name.as_str() == name);
+    let mut all = vec![Examined {
+        subject: "this machine".to_owned(),
+        findings: here(cx, &manifest),
+    }];
+    let wanted = |p: &&Provider| {
+        args.provider
+            .as_deref()
+            .is_none_or(|name| p.name.as_str() == name)
+    };
     let providers: Vec<&Provider> = manifest.providers.values().filter(wanted).collect();
     if providers.is_empty()
         && let Some(name) = &args.provider
@@ -44,7 +51,10 @@ pub(super) fn run(args: &DoctorArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     } else {
         all.iter().for_each(|one| show(cx, one));
     }
-    let bad = all.iter().flat_map(|e| &e.findings).any(|f| f.level == FindingLevel::Error);
+    let bad = all
+        .iter()
+        .flat_map(|e| &e.findings)
+        .any(|f| f.level == FindingLevel::Error);
     Ok(if bad { EXIT_FAILED } else { 0 })
 }
 
@@ -58,7 +68,8 @@ pub fn check_connect(cx: &Context<'_>, manifest: &Manifest) -> Result<u8, Fault>
                 Ok(version) => cx.printer.note(&format!("{name}: {version}")),
                 Err(why) => {
                     code = EXIT_FAILED;
-                    cx.printer.error(&format!("{name}: {}", online.scrubber.scrub(&why)));
+                    cx.printer
+                        .error(&format!("{name}: {}", online.scrubber.scrub(&why)));
                 }
             }
         }
@@ -70,11 +81,13 @@ async fn versions(provider: &Provider) -> Vec<(String, Result<String, String>)> 
     let mut answers = Vec::new();
     for (name, adapter) in adapters(provider) {
         let answer = match adapter {
-            Ok(adapter) => match tokio::time::timeout(PATIENCE, adapter.server(&Cx::default())).await {
-                Ok(Ok(server)) => Ok(server.version),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err("no answer within 30 s".to_owned()),
-            },
+            Ok(adapter) => {
+                match tokio::time::timeout(PATIENCE, adapter.server(&Cx::default())).await {
+                    Ok(Ok(server)) => Ok(server.version),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(_) => Err("no answer within 30 s".to_owned()),
+                }
+            }
             Err(why) => Err(why),
         };
         answers.push((name, answer));
@@ -86,13 +99,24 @@ fn adapters(provider: &Provider) -> Vec<(String, Result<AdapterHandle, String>)>
     let settings = match provider.resolve(&Machine) {
         Ok(settings) => settings,
         Err(troubles) => {
-            let why = troubles.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let why = troubles
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; ");
             return vec![(provider.name.to_string(), Err(why))];
         }
     };
     let opened = settings.into_iter().map(|settings| {
         let name = format!("{} {}", provider.name, settings.address());
-        (name, provider.kind.kind.open(settings).map_err(|error| error.to_string()))
+        (
+            name,
+            provider
+                .kind
+                .kind
+                .open(settings)
+                .map_err(|error| error.to_string()),
+        )
     });
     opened.collect()
 }
@@ -101,20 +125,26 @@ async fn examine(online: &Online, provider: &Provider) -> Vec<Examined> {
     let mut all = Vec::new();
     for (subject, adapter) in adapters(provider) {
         let findings = match adapter {
-            Ok(adapter) => match tokio::time::timeout(PATIENCE, adapter.doctor(&Cx::default())).await {
-                Ok(Ok(findings)) => findings,
-                Ok(Err(error)) => vec![failed("connection", error.to_string())],
-                Err(_) => vec![failed("connection", "no answer within 30 s".to_owned())],
-            },
+            Ok(adapter) => {
+                match tokio::time::timeout(PATIENCE, adapter.doctor(&Cx::default())).await {
+                    Ok(Ok(findings)) => findings,
+                    Ok(Err(error)) => vec![failed("connection", error.to_string())],
+                    Err(_) => vec![failed("connection", "no answer within 30 s".to_owned())],
+                }
+            }
             Err(why) => vec![failed("settings", why)],
         };
         let scrubber = Arc::clone(&online.scrubber);
         let scrub = |f: Finding| {
-            let mut clean = Finding::new(f.level, &f.about, scrubber.scrub(&f.message).into_owned());
+            let mut clean =
+                Finding::new(f.level, &f.about, scrubber.scrub(&f.message).into_owned());
             clean.action = f.action;
             clean
         };
-        all.push(Examined { subject, findings: findings.into_iter().map(scrub).collect() });
+        all.push(Examined {
+            subject,
+            findings: findings.into_iter().map(scrub).collect(),
+        });
     }
     all
 }
@@ -130,32 +160,46 @@ fn here(cx: &Context<'_>, manifest: &Manifest) -> Vec<Finding> {
     let data = &cx.settings.data;
     match std::fs::metadata(data) {
         Err(_) => findings.push(
-            Finding::new(FindingLevel::Warning, "data folder", format!("{} is not there yet", data.display()))
-                .with_action("mesh apply"),
+            Finding::new(
+                FindingLevel::Warning,
+                "data folder",
+                format!("{} is not there yet", data.display()),
+            )
+            .with_action("mesh apply"),
         ),
         Ok(meta) if meta.permissions().mode() & 0o077 != 0 => findings.push(
             Finding::new(
                 FindingLevel::Warning,
                 "data folder",
-                format!("{} can be read by others; it holds the key of every password", data.display()),
+                format!(
+                    "{} can be read by others; it holds the key of every password",
+                    data.display()
+                ),
             )
             .with_action(format!("chmod 700 {}", data.display())),
         ),
-        Ok(_) => findings.push(Finding::new(FindingLevel::Ok, "data folder", "there, and only yours")),
+        Ok(_) => findings.push(Finding::new(
+            FindingLevel::Ok,
+            "data folder",
+            "there, and only yours",
+        )),
     }
     for file in manifest.files() {
         let mode = std::fs::metadata(&file).map(|meta| meta.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o004 != 0) {
             let message = format!("everybody on this machine can read {}", file.display());
             let fix = format!("chmod o-r {}", file.display());
-            findings.push(Finding::new(FindingLevel::Warning, "secret files", message).with_action(fix));
+            findings.push(
+                Finding::new(FindingLevel::Warning, "secret files", message).with_action(fix),
+            );
         }
     }
     findings
 }
 
 fn show(cx: &Context<'_>, one: &Examined) {
-    cx.printer.answer(&cx.printer.paint(Tone::Head, &one.subject));
+    cx.printer
+        .answer(&cx.printer.paint(Tone::Head, &one.subject));
     for finding in &one.findings {
         let (tone, word) = match finding.level {
             FindingLevel::Ok => (Tone::Good, "ok"),
@@ -163,9 +207,11 @@ fn show(cx: &Context<'_>, one: &Examined) {
             FindingLevel::Error => (Tone::Bad, "error"),
         };
         let word = cx.printer.paint(tone, word);
-        cx.printer.answer(&format!("  {word}  {}: {}", finding.about, finding.message));
+        cx.printer
+            .answer(&format!("  {word}  {}: {}", finding.about, finding.message));
         if let Some(action) = &finding.action {
-            cx.printer.answer(&format!("      {}", cx.printer.paint(Tone::Dim, action)));
+            cx.printer
+                .answer(&format!("      {}", cx.printer.paint(Tone::Dim, action)));
         }
     }
 }

@@ -61,7 +61,9 @@ async fn newest(
     let lines = bus.history(&Key::everything(), after, limit).await?;
     let last = lines.last().map(|line| line.seq);
     let about = |event: &Event| {
-        args.subject.as_deref().is_none_or(|asked| is_about(&subject_of(event), asked))
+        args.subject
+            .as_deref()
+            .is_none_or(|asked| is_about(&subject_of(event), asked))
             && since.is_none_or(|since| event.at >= since)
     };
     let mut events: Vec<Event> = lines.iter().filter_map(event_of).filter(about).collect();
@@ -92,7 +94,12 @@ pub(super) fn line(cx: &Context<'_>, event: &Event) -> String {
         _ => Tone::Dim,
     };
     let kind = cx.printer.paint(tone, event.kind.as_str());
-    format!("{}  {kind}  {}  {}", time_text(event.at), subject_of(event), event.detail)
+    format!(
+        "{}  {kind}  {}  {}",
+        time_text(event.at),
+        subject_of(event),
+        event.detail
+    )
 }
 
 fn show(cx: &Context<'_>, events: &[Event], say_none: bool) {

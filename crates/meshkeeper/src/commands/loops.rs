@@ -41,14 +41,22 @@ fn classes() -> Vec<Declared> {
 
 /// Runs it. In a folder without a manifest it tells the classes alone.
 pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
-    let loops = if cx.settings.manifest.exists() { running(cx)? } else { Vec::new() };
-    let answer = Answer { classes: classes(), loops };
+    let loops = if cx.settings.manifest.exists() {
+        running(cx)?
+    } else {
+        Vec::new()
+    };
+    let answer = Answer {
+        classes: classes(),
+        loops,
+    };
     if cx.printer.is_json() {
         cx.printer.json(&answer);
         return Ok(0);
     }
     for class in &answer.classes {
-        cx.printer.answer(&cx.printer.paint(Tone::Head, class.class));
+        cx.printer
+            .answer(&cx.printer.paint(Tone::Head, class.class));
         let raises = class.raises.join(", ");
         for (what, text) in [
             ("compares against", class.compares_against),
@@ -64,7 +72,10 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     for one in &answer.loops {
         let last = one.last_pass.map_or("never".to_owned(), time_text);
         let next = one.next_pass.map_or("-".to_owned(), time_text);
-        cx.printer.answer(&format!("{}  {}  last {last}  next {next}", one.name, one.state));
+        cx.printer.answer(&format!(
+            "{}  {}  last {last}  next {next}",
+            one.name, one.state
+        ));
     }
     Ok(0)
 }
@@ -78,7 +89,9 @@ fn running(cx: &Context<'_>) -> Result<Vec<LoopView>, Fault> {
     let bus = installation.bus.as_ref();
     let loops = online.run(async {
         let providers = status::providers(bus).await.map_err(store_fault)?;
-        status::loops(bus, &providers, online.clock.now(), is_running(cx)).await.map_err(store_fault)
+        status::loops(bus, &providers, online.clock.now(), is_running(cx))
+            .await
+            .map_err(store_fault)
     })?;
     Ok(loops.into_iter().map(|(view, _)| view).collect())
 }

@@ -1,23 +1,23 @@
 //! The words, one file each.
 
 mod adapters;
+mod apply;
 mod check;
 mod completions;
-mod init;
-mod schema;
-mod words;
-mod up;
-mod status;
-mod plan;
-mod online;
-mod loops;
-mod explain;
-mod events;
-mod doctor;
-mod demo;
-mod credentials;
 mod conditions;
-mod apply;
+mod credentials;
+mod demo;
+mod doctor;
+mod events;
+mod explain;
+mod init;
+mod loops;
+mod online;
+mod plan;
+mod schema;
+mod status;
+mod up;
+mod words;
 
 use crate::cli::{self, Word};
 use crate::errors::Fault;

@@ -42,11 +42,21 @@ impl Online {
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(|error| Fault::failed(format!("the runtime does not start: {error}"), "look at the limits of this user"))?;
+            .map_err(|error| {
+                Fault::failed(
+                    format!("the runtime does not start: {error}"),
+                    "look at the limits of this user",
+                )
+            })?;
         let clock = runtime.block_on(async { Clock::system() });
         let stop = CancellationToken::new();
         runtime.spawn(listen_for_stop(stop.clone()));
-        Ok(Self { runtime, clock, scrubber, stop })
+        Ok(Self {
+            runtime,
+            clock,
+            scrubber,
+            stop,
+        })
     }
     /// Runs something to its end.
     pub(crate) fn run<T>(&self, what: impl Future<Output = T>) -> T {
@@ -82,9 +92,10 @@ impl Online {
 
 async fn listen_for_stop(stop: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut int)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut term), Ok(mut int)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return;
     };
     tokio::select! {
@@ -97,7 +108,9 @@ async fn listen_for_stop(stop: CancellationToken) {
 /// Why a data folder cannot be used, with what to do.
 pub(crate) fn told(fault: InstallationFault) -> Fault {
     let help = match &fault {
-        InstallationFault::NotThere { .. } => "run `mesh apply` or `mesh up`, or name another folder with --data",
+        InstallationFault::NotThere { .. } => {
+            "run `mesh apply` or `mesh up`, or name another folder with --data"
+        }
         InstallationFault::Folder { .. } => "look at the folder's owner and rights",
         InstallationFault::NoRandom => "this machine cannot make passwords now",
         InstallationFault::Bus { .. } | InstallationFault::Vault { .. } => {
@@ -111,13 +124,19 @@ pub(crate) fn told(fault: InstallationFault) -> Fault {
 pub(crate) fn run_fault(fault: RunFault) -> Fault {
     match fault {
         RunFault::Installation(fault) => told(fault),
-        fault => Fault::failed(fault.to_string(), "nothing was half done; the next run looks first"),
+        fault => Fault::failed(
+            fault.to_string(),
+            "nothing was half done; the next run looks first",
+        ),
     }
 }
 
 /// A store that failed under a command.
 pub(crate) fn store_fault(fault: impl std::fmt::Display) -> Fault {
-    Fault::failed(fault.to_string(), "look at the data folder's disk and rights")
+    Fault::failed(
+        fault.to_string(),
+        "look at the data folder's disk and rights",
+    )
 }
 
 /// Whether a daemon or an `apply` runs on the data folder now.

@@ -37,7 +37,13 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let online = Online::start(cx)?;
     let installation = online.open_if_there(&cx.settings.data, &manifest.mesh)?;
     let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.clone());
-    let plan = oneshot::plan(installation.as_ref(), manifest, online.clock, scrubber, stop);
+    let plan = oneshot::plan(
+        installation.as_ref(),
+        manifest,
+        online.clock,
+        scrubber,
+        stop,
+    );
     let plan = online.run(plan).map_err(run_fault)?;
     let answer = answer_of(&plan);
     if cx.printer.is_json() {
@@ -62,9 +68,17 @@ fn answer_of(plan: &Plan) -> Answer {
         problems: Vec::new(),
     };
     for part in &plan.loops {
-        answer.changes.extend(part.steps.iter().map(|(slot, step)| change(part, slot, *step)));
-        answer.leaving.extend(part.leaving.iter().map(|slot| leaving(part, slot)));
-        answer.waiting.extend(part.waiting.iter().map(|slot| waiting(part, slot)));
+        answer.changes.extend(
+            part.steps
+                .iter()
+                .map(|(slot, step)| change(part, slot, *step)),
+        );
+        answer
+            .leaving
+            .extend(part.leaving.iter().map(|slot| leaving(part, slot)));
+        answer
+            .waiting
+            .extend(part.waiting.iter().map(|slot| waiting(part, slot)));
         for (consumer, why) in &part.unknown {
             answer.unknown.push(Line {
                 provider: part.label.clone(),
@@ -75,7 +89,9 @@ fn answer_of(plan: &Plan) -> Answer {
             });
         }
     }
-    answer.problems.extend(plan.without_loop.iter().map(|(_, why)| why.clone()));
+    answer
+        .problems
+        .extend(plan.without_loop.iter().map(|(_, why)| why.clone()));
     let facts = plan.built.facts.iter();
     answer.problems.extend(facts.filter_map(|fact| {
         let serious = fact.kind.severity() == mesh_sdk::condition::Severity::Error;
@@ -96,19 +112,37 @@ fn line(part: &Planned, slot: &Slot, action: &'static str, why: String) -> Line 
 
 fn change(part: &Planned, slot: &Slot, step: Step) -> Line {
     let what = match &slot.record.last {
-        Last::Lost { differences, detail, .. } if detail.is_empty() => differences.to_string(),
-        Last::Lost { differences, detail, .. } => format!("{differences}: {detail}"),
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } if detail.is_empty() => differences.to_string(),
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } => format!("{differences}: {detail}"),
         _ => String::new(),
     };
     match step {
-        Step::Mint => line(part, slot, "create", "new; a password would be made".to_owned()),
+        Step::Mint => line(
+            part,
+            slot,
+            "create",
+            "new; a password would be made".to_owned(),
+        ),
         Step::Create(Why::New) if what == "absent" => line(part, slot, "create", "new".to_owned()),
         Step::Create(Why::New) => line(part, slot, "take over", what),
-        Step::Create(Why::Changed) => line(part, slot, "update", format!("the wish changed; {what}")),
-        Step::Create(Why::Lost(_)) => line(part, slot, "heal", format!("lost: {what}")),
-        Step::Create(Why::Started | Why::ServerRestarted | Why::Word) => {
-            line(part, slot, "create", "the adapter cannot be asked".to_owned())
+        Step::Create(Why::Changed) => {
+            line(part, slot, "update", format!("the wish changed; {what}"))
         }
+        Step::Create(Why::Lost(_)) => line(part, slot, "heal", format!("lost: {what}")),
+        Step::Create(Why::Started | Why::ServerRestarted | Why::Word) => line(
+            part,
+            slot,
+            "create",
+            "the adapter cannot be asked".to_owned(),
+        ),
         Step::Disable => {
             let why = "asked for no more: switched off, sessions ended; its data stays";
             line(part, slot, "disable", why.to_owned())
@@ -121,7 +155,11 @@ fn change(part: &Planned, slot: &Slot, step: Step) -> Line {
 }
 
 fn leaving(part: &Planned, slot: &Slot) -> Line {
-    let why = slot.record.departure.as_ref().and_then(|d| d.left_alone.clone());
+    let why = slot
+        .record
+        .departure
+        .as_ref()
+        .and_then(|d| d.left_alone.clone());
     let why = why.unwrap_or_else(|| "asked for no more".to_owned());
     line(part, slot, "leaving", why)
 }
@@ -140,7 +178,12 @@ fn waiting(part: &Planned, slot: &Slot) -> Line {
 
 fn show(cx: &Context<'_>, answer: &Answer) {
     let mut table = Table::new(vec!["ACTION", "PROVIDER", "CONSUMER", "LOGIN", "WHY"]);
-    let all = answer.changes.iter().chain(&answer.leaving).chain(&answer.waiting).chain(&answer.unknown);
+    let all = answer
+        .changes
+        .iter()
+        .chain(&answer.leaving)
+        .chain(&answer.waiting)
+        .chain(&answer.unknown);
     for line in all {
         let tone = match line.action {
             "create" | "update" | "heal" | "take over" => Tone::Good,
@@ -149,12 +192,21 @@ fn show(cx: &Context<'_>, answer: &Answer) {
         };
         let action = cx.printer.paint(tone, line.action);
         let (provider, consumer) = (line.provider.clone(), line.consumer.clone());
-        table.row([action, provider, consumer, line.login.clone(), line.why.clone()]);
+        table.row([
+            action,
+            provider,
+            consumer,
+            line.login.clone(),
+            line.why.clone(),
+        ]);
     }
     if !table.is_empty() {
         cx.printer.table(&table);
     }
-    answer.problems.iter().for_each(|problem| cx.printer.error(problem));
+    answer
+        .problems
+        .iter()
+        .for_each(|problem| cx.printer.error(problem));
     let changes = answer.changes.len();
     let unknown = answer.unknown.len();
     cx.printer.answer(&match (changes, unknown) {

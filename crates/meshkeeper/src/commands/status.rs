@@ -23,7 +23,12 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
     loop {
         let now = online.clock.now();
-        let read = status::read(installation.bus.as_ref(), manifest.mesh.as_str(), now, is_running(cx));
+        let read = status::read(
+            installation.bus.as_ref(),
+            manifest.mesh.as_str(),
+            now,
+            is_running(cx),
+        );
         let picture = online.run(read).map_err(store_fault)?;
         if args.check {
             return Ok(check(cx, &picture));
@@ -32,7 +37,9 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
             cx.printer.clear();
         }
         show(cx, &picture);
-        let Some(every) = args.watch else { return Ok(code(&picture)) };
+        let Some(every) = args.watch else {
+            return Ok(code(&picture));
+        };
         cx.printer.flush();
         let stopped = online.run(async {
             tokio::select! {
@@ -52,12 +59,22 @@ fn code(picture: &Picture) -> u8 {
 
 /// One line for monitors.
 fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
-    let fine = picture.provisions.iter().filter(|p| p.state.is_fine()).count();
-    let worst = picture.conditions.iter().find(|c| c.condition.severity != Severity::Info);
+    let fine = picture
+        .provisions
+        .iter()
+        .filter(|p| p.state.is_fine())
+        .count();
+    let worst = picture
+        .conditions
+        .iter()
+        .find(|c| c.condition.severity != Severity::Info);
     let worst = worst.map(|c| format!("; {} {}", c.condition.id.kind, c.condition.id.subject));
     let word = if picture.is_well() { "OK" } else { "NOT WELL" };
     let all = picture.provisions.len();
-    cx.printer.answer(&format!("{word}: {fine} of {all} held{}", worst.unwrap_or_default()));
+    cx.printer.answer(&format!(
+        "{word}: {fine} of {all} held{}",
+        worst.unwrap_or_default()
+    ));
     code(picture)
 }
 
@@ -65,10 +82,15 @@ fn show(cx: &Context<'_>, picture: &Picture) {
     if cx.printer.is_json() {
         return cx.printer.json(picture);
     }
-    let daemon = if picture.daemon { "daemon runs" } else { "no daemon" };
+    let daemon = if picture.daemon {
+        "daemon runs"
+    } else {
+        "no daemon"
+    };
     cx.printer.answer(&format!(
         "{}  {}  ({daemon})",
-        cx.printer.paint(Tone::Head, &format!("mesh {}", picture.mesh)),
+        cx.printer
+            .paint(Tone::Head, &format!("mesh {}", picture.mesh)),
         time_text(picture.at)
     ));
     loops(cx, picture);
@@ -82,14 +104,24 @@ fn show(cx: &Context<'_>, picture: &Picture) {
 pub(super) fn summary(cx: &Context<'_>, picture: &Picture) {
     let mut parts = Vec::new();
     for (state, count) in picture.counts() {
-        parts.push(cx.printer.paint(tone(state), &format!("{count} {}", state.as_str())));
+        parts.push(
+            cx.printer
+                .paint(tone(state), &format!("{count} {}", state.as_str())),
+        );
     }
     if parts.is_empty() {
         parts.push("nothing is asked for".to_owned());
     }
-    let serious = picture.conditions.iter().filter(|c| c.condition.severity != Severity::Info).count();
+    let serious = picture
+        .conditions
+        .iter()
+        .filter(|c| c.condition.severity != Severity::Info)
+        .count();
     if serious > 0 {
-        parts.push(cx.printer.paint(Tone::Bad, &format!("{serious} conditions")));
+        parts.push(
+            cx.printer
+                .paint(Tone::Bad, &format!("{serious} conditions")),
+        );
     }
     cx.printer.answer(&parts.join(", "));
 }
@@ -104,7 +136,9 @@ pub(super) fn tone(state: State) -> Tone {
 
 /// How long ago, in words.
 pub(super) fn ago(time: Option<Time>, now: Time) -> String {
-    let Some(time) = time else { return "never".to_owned() };
+    let Some(time) = time else {
+        return "never".to_owned();
+    };
     let seconds = now.since(time).as_secs();
     match seconds {
         0 => "now".to_owned(),
@@ -116,7 +150,15 @@ pub(super) fn ago(time: Option<Time>, now: Time) -> String {
 }
 
 fn loops(cx: &Context<'_>, picture: &Picture) {
-    let mut table = Table::new(vec!["LOOP", "STATE", "SERVER", "LAST PASS", "NEXT PASS", "ASKED", "HELD"]);
+    let mut table = Table::new(vec![
+        "LOOP",
+        "STATE",
+        "SERVER",
+        "LAST PASS",
+        "NEXT PASS",
+        "ASKED",
+        "HELD",
+    ]);
     for one in &picture.loops {
         table.row(loop_row(cx, one, picture.at));
     }
@@ -127,22 +169,46 @@ fn loops(cx: &Context<'_>, picture: &Picture) {
 }
 
 fn loop_row(cx: &Context<'_>, one: &LoopView, now: Time) -> [String; 7] {
-    let tone = if one.state == "late" { Tone::Bad } else { Tone::Good };
-    let next = one.next_pass.map_or("-".to_owned(), |at| format!("in {} s", at.since(now).as_secs()));
+    let tone = if one.state == "late" {
+        Tone::Bad
+    } else {
+        Tone::Good
+    };
+    let next = one.next_pass.map_or("-".to_owned(), |at| {
+        format!("in {} s", at.since(now).as_secs())
+    });
     let asked = match one.asked {
         true => one.summary.asked.to_string(),
         false => "not asked: the adapter cannot".to_owned(),
     };
     let state = cx.printer.paint(tone, one.state);
     let held = one.summary.held.to_string();
-    [one.name.clone(), state, one.server.clone(), ago(one.last_pass, now), next, asked, held]
+    [
+        one.name.clone(),
+        state,
+        one.server.clone(),
+        ago(one.last_pass, now),
+        next,
+        asked,
+        held,
+    ]
 }
 
 fn provisions(cx: &Context<'_>, picture: &Picture) {
     let all = picture.provisions.len() <= SHOW_ALL;
-    let shown = picture.provisions.iter().filter(|p| all || !p.state.is_fine());
-    let mut table =
-        Table::new(vec!["PROVIDER", "CONSUMER", "LOGIN", "STATE", "PROVEN BY", "CHECKED", "WHY"]);
+    let shown = picture
+        .provisions
+        .iter()
+        .filter(|p| all || !p.state.is_fine());
+    let mut table = Table::new(vec![
+        "PROVIDER",
+        "CONSUMER",
+        "LOGIN",
+        "STATE",
+        "PROVEN BY",
+        "CHECKED",
+        "WHY",
+    ]);
     for one in shown.clone().take(SHOW_AMISS) {
         table.row(provision_row(cx, one, picture.at));
     }
@@ -152,7 +218,9 @@ fn provisions(cx: &Context<'_>, picture: &Picture) {
     }
     let left_out = shown.count().saturating_sub(SHOW_AMISS);
     if left_out > 0 {
-        cx.printer.answer(&format!("… and {left_out} more; `mesh status --json` has all"));
+        cx.printer.answer(&format!(
+            "… and {left_out} more; `mesh status --json` has all"
+        ));
     }
 }
 
@@ -160,7 +228,10 @@ fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7
     [
         one.provider.to_string(),
         one.consumer.to_string(),
-        one.login.as_ref().map(ToString::to_string).unwrap_or_default(),
+        one.login
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         cx.printer.paint(tone(one.state), one.state.as_str()),
         one.proof.map(|p| p.to_string()).unwrap_or_default(),
         ago(one.checked_at, now),
@@ -169,11 +240,23 @@ fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7
 }
 
 fn leftovers(cx: &Context<'_>, picture: &Picture) {
-    let mut table = Table::new(vec!["LEFT OVER ON", "WAS FOR", "LOGIN", "KIND", "UNTIL AT LEAST"]);
+    let mut table = Table::new(vec![
+        "LEFT OVER ON",
+        "WAS FOR",
+        "LOGIN",
+        "KIND",
+        "UNTIL AT LEAST",
+    ]);
     for one in &picture.leftovers {
         let until = one.until.map(time_text).unwrap_or_default();
         let (consumer, login) = (one.consumer.to_string(), one.login.to_string());
-        table.row([one.provider.clone(), consumer, login, one.kind.to_owned(), until]);
+        table.row([
+            one.provider.clone(),
+            consumer,
+            login,
+            one.kind.to_owned(),
+            until,
+        ]);
     }
     if !table.is_empty() {
         cx.printer.answer("");
@@ -209,9 +292,19 @@ pub(super) fn conditions(cx: &Context<'_>, all: &[ConditionView], now: Time) {
         } else if let Some(until) = one.acknowledged_until {
             marks.push(format!("acknowledged until {}", time_text(until)));
         }
-        let marks = if marks.is_empty() { String::new() } else { format!(" [{}]", marks.join("; ")) };
+        let marks = if marks.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", marks.join("; "))
+        };
         let since = ago(Some(condition.since), now);
-        cx.printer.answer(&format!("{kind} {} since {since}{marks}: {}", condition.id.subject, condition.message));
-        cx.printer.answer(&format!("    {}", cx.printer.paint(Tone::Dim, &condition.action)));
+        cx.printer.answer(&format!(
+            "{kind} {} since {since}{marks}: {}",
+            condition.id.subject, condition.message
+        ));
+        cx.printer.answer(&format!(
+            "    {}",
+            cx.printer.paint(Tone::Dim, &condition.action)
+        ));
     }
 }

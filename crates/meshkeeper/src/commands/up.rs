@@ -36,7 +36,14 @@ pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     };
     let installation = Arc::new(online.open(&cx.settings.data, &manifest.mesh)?);
     let path = cx.settings.manifest.clone();
-    let outcome = online.run(serve(&online, installation, manifest, path, cx.kinds.clone(), args.listen));
+    let outcome = online.run(serve(
+        &online,
+        installation,
+        manifest,
+        path,
+        cx.kinds.clone(),
+        args.listen,
+    ));
     drop(turn);
     outcome.map(|()| 0)
 }
@@ -64,8 +71,19 @@ async fn serve(
         None => None,
     };
     let observers: Vec<Arc<dyn Observer>> = vec![metrics];
-    let (clock, scrubber, stop) = (online.clock, Arc::clone(&online.scrubber), online.stop.clone());
-    let daemon = Daemon::start(installation, Arc::new(manifest), clock, scrubber, observers, stop.clone());
+    let (clock, scrubber, stop) = (
+        online.clock,
+        Arc::clone(&online.scrubber),
+        online.stop.clone(),
+    );
+    let daemon = Daemon::start(
+        installation,
+        Arc::new(manifest),
+        clock,
+        scrubber,
+        observers,
+        stop.clone(),
+    );
     let daemon = daemon.await.map_err(run_fault)?;
     info!("up");
     let (door, outside) = mpsc::channel(WAITING);
@@ -74,13 +92,18 @@ async fn serve(
     let following = tokio::spawn(follow(watch, door, stop.clone()));
     let hanging_up = tokio::spawn(async move {
         use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut signal) = signal(SignalKind::hangup()) else { return };
+        let Ok(mut signal) = signal(SignalKind::hangup()) else {
+            return;
+        };
         while signal.recv().await.is_some() {
             info!("asked to read the manifest again");
             hup.fire();
         }
     });
-    let outcome = daemon.run(outside, Box::new(move || again.fire())).await.map_err(run_fault);
+    let outcome = daemon
+        .run(outside, Box::new(move || again.fire()))
+        .await
+        .map_err(run_fault);
     hanging_up.abort();
     stop.cancel();
     drop(following.await);
@@ -92,14 +115,20 @@ async fn serve(
 }
 
 /// Hands on every change of the manifest. The first reading is the one that the daemon started with.
-async fn follow(mut watch: Watch, door: mpsc::Sender<Outside>, stop: tokio_util::sync::CancellationToken) {
+async fn follow(
+    mut watch: Watch,
+    door: mpsc::Sender<Outside>,
+    stop: tokio_util::sync::CancellationToken,
+) {
     loop {
         let change = tokio::select! {
             change = watch.next() => change,
             () = stop.cancelled() => return,
         };
         let message = match change {
-            Change::Reloaded { manifest, problems, .. } => {
+            Change::Reloaded {
+                manifest, problems, ..
+            } => {
                 for line in problems.lines() {
                     warn!("the manifest: {line:?}");
                 }

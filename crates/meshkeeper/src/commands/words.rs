@@ -18,7 +18,10 @@ use crate::wiring::shapes::{ProviderEntry, Subject, Word};
 use crate::wiring::{self, words};
 
 /// A name as it was typed.
-pub(super) fn parse<T: TryFrom<String, Error = NameError>>(what: &str, text: &str) -> Result<T, Fault> {
+pub(super) fn parse<T: TryFrom<String, Error = NameError>>(
+    what: &str,
+    text: &str,
+) -> Result<T, Fault> {
     T::try_from(text.to_owned()).map_err(|error| Fault::Usage(format!("{what}: {error}")))
 }
 
@@ -35,7 +38,12 @@ impl<'a> Speaker<'a> {
         let online = Online::start(cx)?;
         drop(online.open_to_read(&cx.settings.data, &manifest.mesh)?);
         let installation = online.open(&cx.settings.data, &manifest.mesh)?;
-        Ok(Self { cx, online, installation, manifest })
+        Ok(Self {
+            cx,
+            online,
+            installation,
+            manifest,
+        })
     }
     fn now(&self) -> Time {
         self.online.clock.now()
@@ -43,12 +51,20 @@ impl<'a> Speaker<'a> {
     /// Says a word and tells the person what follows from it.
     fn say(&self, word: &Word, told: &str) -> Result<u8, Fault> {
         let bus = self.installation.bus.as_ref();
-        self.online.run(words::say(bus, word, self.now())).map_err(store_fault)?;
-        let when = if super::online::is_running(self.cx) { "now" } else { "at the next `mesh apply`" };
+        self.online
+            .run(words::say(bus, word, self.now()))
+            .map_err(store_fault)?;
+        let when = if super::online::is_running(self.cx) {
+            "now"
+        } else {
+            "at the next `mesh apply`"
+        };
         if self.cx.printer.is_json() {
             self.cx.printer.json(word);
         } else {
-            self.cx.printer.answer(&format!("{told}; it takes effect {when}."));
+            self.cx
+                .printer
+                .answer(&format!("{told}; it takes effect {when}."));
         }
         Ok(0)
     }
@@ -57,8 +73,12 @@ impl<'a> Speaker<'a> {
         let provider = ProviderName::new(name).ok();
         let provider = provider.filter(|p| self.manifest.providers.contains_key(p));
         let consumer = ConsumerName::new(name).ok();
-        let consumer =
-            consumer.filter(|c| self.manifest.provisions.iter().any(|needed| needed.consumer == *c));
+        let consumer = consumer.filter(|c| {
+            self.manifest
+                .provisions
+                .iter()
+                .any(|needed| needed.consumer == *c)
+        });
         match (provider, consumer) {
             (Some(provider), None) => Ok(Subject::Provider(provider)),
             (None, Some(consumer)) => Ok(Subject::Consumer(consumer)),
@@ -85,9 +105,20 @@ pub(super) fn pause(args: &PauseArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
     let subject = speaker.subject(&args.target)?;
     let (at, until) = (speaker.now(), speaker.now() + bounded(args.length)?);
-    let told = format!("{subject} is paused until {}: looks go on, writes do not", time_text(until));
+    let told = format!(
+        "{subject} is paused until {}: looks go on, writes do not",
+        time_text(until)
+    );
     let reason = "by `mesh pause`".to_owned();
-    speaker.say(&Word::Pause { subject, until, reason, at }, &told)
+    speaker.say(
+        &Word::Pause {
+            subject,
+            until,
+            reason,
+            at,
+        },
+        &told,
+    )
 }
 
 /// `mesh resume`.
@@ -102,7 +133,10 @@ pub(super) fn resume(args: &ResumeArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         reason: "ended by `mesh resume`".to_owned(),
         at,
     };
-    speaker.online.run(words::say(bus, &ended, at)).map_err(store_fault)?;
+    speaker
+        .online
+        .run(words::say(bus, &ended, at))
+        .map_err(store_fault)?;
     let told = format!("{subject}: pause, brake and delays end");
     speaker.say(&Word::Resume { subject, at }, &told)
 }
@@ -120,16 +154,30 @@ pub(super) fn adopt(args: &AdoptArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     }
     let at = speaker.now();
     let told = format!("{consumer} on {provider}: its password is proven first, and never changed");
-    speaker.say(&Word::Adopt { provider, consumer, exact: args.exact, at }, &told)
+    speaker.say(
+        &Word::Adopt {
+            provider,
+            consumer,
+            exact: args.exact,
+            at,
+        },
+        &told,
+    )
 }
 
 /// `mesh approve`.
 pub(super) fn approve(args: &ApproveArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
     let provider: ProviderName = parse("provider", &args.provider)?;
-    let known = speaker.online.run(known(&speaker.installation, &provider)).map_err(store_fault)?;
+    let known = speaker
+        .online
+        .run(known(&speaker.installation, &provider))
+        .map_err(store_fault)?;
     let known = known.ok_or_else(|| {
-        Fault::failed(format!("no provider `{provider}` was ever applied"), "`mesh status` lists them")
+        Fault::failed(
+            format!("no provider `{provider}` was ever applied"),
+            "`mesh status` lists them",
+        )
     })?;
     match args.what {
         Approval::Server => approve_server(&speaker, &known),
@@ -149,7 +197,10 @@ fn approve_server(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fa
     let mut shown = None;
     for name in &known.loops {
         let bus = speaker.installation.bus.as_ref();
-        let entry = speaker.online.run(bus.get(Bucket::Loop, &Key::of(&[name]))).map_err(store_fault)?;
+        let entry = speaker
+            .online
+            .run(bus.get(Bucket::Loop, &Key::of(&[name])))
+            .map_err(store_fault)?;
         let record: Option<LoopRecord> = entry.and_then(|e| serde_json::from_slice(&e.value).ok());
         shown = shown.or_else(|| record.and_then(|r| r.server.changed_to));
     }
@@ -161,17 +212,32 @@ fn approve_server(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fa
     })?;
     let told = format!("the server {identity} is meant for {}", known.provider);
     let (provider, at) = (known.provider.clone(), speaker.now());
-    speaker.say(&Word::ApproveServer { provider, identity, at }, &told)
+    speaker.say(
+        &Word::ApproveServer {
+            provider,
+            identity,
+            at,
+        },
+        &told,
+    )
 }
 
 fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fault> {
     let mut removals = std::collections::BTreeSet::new();
     for name in &known.loops {
-        let label = name.split_once('/').map_or(name.as_str(), |(_, label)| label);
+        let label = name
+            .split_once('/')
+            .map_or(name.as_str(), |(_, label)| label);
         let bus = speaker.installation.bus.as_ref();
-        let records = speaker.online.run(read_records(bus, label)).map_err(store_fault)?;
+        let records = speaker
+            .online
+            .run(read_records(bus, label))
+            .map_err(store_fault)?;
         for (consumer, record) in records {
-            if record.departure.is_some_and(|d| d.phase() == Phase::Leaving) {
+            if record
+                .departure
+                .is_some_and(|d| d.phase() == Phase::Leaving)
+            {
                 removals.insert((consumer, record.login));
             }
         }
@@ -183,11 +249,24 @@ fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, 
         ));
     }
     for (consumer, login) in &removals {
-        speaker.cx.printer.note(&format!("may go: {consumer} (login {login}); its data stays"));
+        speaker.cx.printer.note(&format!(
+            "may go: {consumer} (login {login}); its data stays"
+        ));
     }
-    let told = format!("{} removals of {} may go, and no others", removals.len(), known.provider);
+    let told = format!(
+        "{} removals of {} may go, and no others",
+        removals.len(),
+        known.provider
+    );
     let (provider, at) = (known.provider.clone(), speaker.now());
-    speaker.say(&Word::ApproveRemovals { provider, removals, at }, &told)
+    speaker.say(
+        &Word::ApproveRemovals {
+            provider,
+            removals,
+            at,
+        },
+        &told,
+    )
 }
 
 /// `mesh ack` and `mesh silence`.
@@ -197,11 +276,17 @@ pub(super) fn about_condition(
     silence: bool,
 ) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
-    let kind = ConditionType::ALL.iter().find(|t| t.as_str().eq_ignore_ascii_case(&args.condition));
-    let kind = kind.ok_or_else(|| Fault::Usage(format!("there is no condition type `{}`", args.condition)))?;
+    let kind = ConditionType::ALL
+        .iter()
+        .find(|t| t.as_str().eq_ignore_ascii_case(&args.condition));
+    let kind = kind
+        .ok_or_else(|| Fault::Usage(format!("there is no condition type `{}`", args.condition)))?;
     let bus = speaker.installation.bus.as_ref();
     let now = speaker.now();
-    let standing = speaker.online.run(status::conditions(bus, &[], now)).map_err(store_fault)?;
+    let standing = speaker
+        .online
+        .run(status::conditions(bus, &[], now))
+        .map_err(store_fault)?;
     let found = standing
         .iter()
         .find(|c| c.condition.id.kind == *kind && c.condition.id.subject == args.subject);
@@ -214,18 +299,44 @@ pub(super) fn about_condition(
     let until = now + bounded(args.length)?;
     let (condition, reason) = (found.key.clone(), args.reason.clone());
     let (word, told) = if silence {
-        let told = format!("{kind} about {} does not count until {}", args.subject, time_text(until));
-        (Word::Silence { condition, reason, until, at: now }, told)
+        let told = format!(
+            "{kind} about {} does not count until {}",
+            args.subject,
+            time_text(until)
+        );
+        (
+            Word::Silence {
+                condition,
+                reason,
+                until,
+                at: now,
+            },
+            told,
+        )
     } else {
-        let told = format!("{kind} about {} is known until {}", args.subject, time_text(until));
-        (Word::Ack { condition, reason, until, at: now }, told)
+        let told = format!(
+            "{kind} about {} is known until {}",
+            args.subject,
+            time_text(until)
+        );
+        (
+            Word::Ack {
+                condition,
+                reason,
+                until,
+                at: now,
+            },
+            told,
+        )
     };
     speaker.say(&word, &told)
 }
 
 fn bounded(length: std::time::Duration) -> Result<std::time::Duration, Fault> {
     if length > words::LONGEST {
-        return Err(Fault::Usage("at most seven days; say it again when they are over".to_owned()));
+        return Err(Fault::Usage(
+            "at most seven days; say it again when they are over".to_owned(),
+        ));
     }
     Ok(length)
 }

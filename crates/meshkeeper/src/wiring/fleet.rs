@@ -184,7 +184,7 @@ impl Common {
             .as_ref()
             .and_then(|admin| admin.password.as_ref())
         {
-            self.scrubber.add(password);
+            self.scrubber.add(password.clone());
         }
     }
 }

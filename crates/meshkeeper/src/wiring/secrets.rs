@@ -75,7 +75,7 @@ impl Secrets {
     }
     /// Makes a secret known to the scrubber.
     pub fn hide(&self, secret: &Secret) {
-        self.scrubber.add(secret);
+        self.scrubber.add(secret.clone());
     }
 
     /// Everything known about one provider's passwords, in two reads.
@@ -88,7 +88,7 @@ impl Secrets {
             HashMap::new();
         for one in self.vault.open_many(provider).await? {
             if let Ok(secret) = &one.secret {
-                self.scrubber.add(secret);
+                self.scrubber.add(secret.clone());
             }
             kept.entry(one.consumer)
                 .or_default()
@@ -184,7 +184,7 @@ impl Secrets {
         expect: Expect,
     ) -> Result<Put, SecretsFault> {
         let id = self.vault.keep(provider, consumer, secret).await?;
-        self.scrubber.add(secret);
+        self.scrubber.add(secret.clone());
         let put = self
             .name_version(provider, consumer, &id, secret, expect)
             .await?;
@@ -278,7 +278,7 @@ impl Secrets {
     ) -> Result<Secret, MintFault> {
         match self.vault.open(provider, consumer, id).await {
             Ok(Some(secret)) => {
-                self.scrubber.add(&secret);
+                self.scrubber.add(secret.clone());
                 Ok(secret)
             }
             Ok(None) => Err(MintFault::Lost(missing())),

@@ -246,9 +246,9 @@ impl Word {
             Word::Resume { subject: s, .. } => subject("resume", s),
             Word::ApproveServer { provider, .. } => Key::of(&["server", provider.as_str()]),
             Word::ApproveRemovals { provider, .. } => Key::of(&["removals", provider.as_str()]),
-            Word::Adopt { provider, consumer, .. } => {
-                Key::of(&["adopt", provider.as_str(), consumer.as_str()])
-            }
+            Word::Adopt {
+                provider, consumer, ..
+            } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),
         }

@@ -108,7 +108,9 @@ impl Builder<'_> {
             }
         };
         let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
-        let word = self.adoptions.get(&(needed.provider.clone(), needed.consumer.clone()));
+        let word = self
+            .adoptions
+            .get(&(needed.provider.clone(), needed.consumer.clone()));
         let adopted = word.map(|exact| needed.adopting(*exact));
         let needed = adopted.as_ref().unwrap_or(needed);
         let wish = needed.wish(secret, key);

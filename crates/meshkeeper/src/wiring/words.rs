@@ -78,9 +78,22 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
             String::new(),
             format!("{} removals may go", removals.len()),
         ),
-        Word::Adopt { provider, consumer, exact, .. } => {
-            let how = if *exact { ", and rights beyond the wish taken back" } else { "" };
-            (provider.to_string(), consumer.to_string(), format!("to be taken over{how}"))
+        Word::Adopt {
+            provider,
+            consumer,
+            exact,
+            ..
+        } => {
+            let how = if *exact {
+                ", and rights beyond the wish taken back"
+            } else {
+                ""
+            };
+            (
+                provider.to_string(),
+                consumer.to_string(),
+                format!("to be taken over{how}"),
+            )
         }
         Word::Ack {
             condition, reason, ..
@@ -213,9 +226,12 @@ pub fn apply(
                 });
                 wanted = true;
             }
-            Word::Adopt { provider: name, consumer, at, .. }
-                if name == provider && heard.is_new(word, *at) =>
-            {
+            Word::Adopt {
+                provider: name,
+                consumer,
+                at,
+                ..
+            } if name == provider && heard.is_new(word, *at) => {
                 this.core_mut().release(Some(consumer), now);
                 wanted = true;
             }
@@ -230,9 +246,12 @@ pub fn apply(
 /// What people said about taking over logins, for whoever builds the wish.
 pub fn adoptions(said: &[Word]) -> HashMap<(ProviderName, ConsumerName), bool> {
     let adopted = said.iter().filter_map(|word| match word {
-        Word::Adopt { provider, consumer, exact, .. } => {
-            Some(((provider.clone(), consumer.clone()), *exact))
-        }
+        Word::Adopt {
+            provider,
+            consumer,
+            exact,
+            ..
+        } => Some(((provider.clone(), consumer.clone()), *exact)),
         _ => None,
     });
     adopted.collect()

@@ -1,12 +1,15 @@
 //! One pass: look → decide → act → look again → record, conditions, history.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Provisioner, StoreFault};
-use crate::condition::ConditionId;
+use crate::bus::Fault;
+use crate::condition::{Condition, ConditionId};
 use crate::decide::conditions::{Change, Seen, is_of_server};
-use crate::decide::{Mode, PassEnd, State, Step, Summary};
-use crate::event::{Event, EventKind, fold};
+use crate::decide::{Core, Happening, Mode, PassEnd, State, Step, Summary};
+use crate::event::{Event, EventKind, Fold};
+use crate::name::ConsumerName;
 use crate::time::Time;
 
 /// A finished pass, for metrics and for whoever asked for it.
@@ -40,15 +43,18 @@ pub struct Looked {
 }
 
 impl Provisioner {
-    /// One whole pass. Errors: the store could not be written; what was to follow from it was not done.
+    /// One whole pass. Errors: the store could not be written; what was to follow from it was not done,
+    /// and the next pass writes what this one owes.
     pub async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.now();
-        self.look().await;
+        *self.store_hangs.get_mut() = false;
+        let asked = self.look().await;
         let acted = self.act().await;
         let end = self.core.end(self.now());
+        let open = self.without_answer(asked, began);
+        let stored = self.finish(&end, &open).await;
+        acted.and(stored).map_err(|fault| self.scrub_fault(fault))?;
         let report = self.report(began, &end);
-        let stored = self.finish(end).await;
-        acted.and(stored)?;
         for observer in &self.parts.observers {
             observer.passed(&report);
         }
@@ -58,7 +64,7 @@ impl Provisioner {
     /// Looks and decides, and does nothing. Whoever calls it drops this provisioner afterwards.
     pub async fn look_only(&mut self) -> Looked {
         self.core.hint();
-        self.look().await;
+        drop(self.look().await);
         let steps = self.core.steps(self.now());
         let end = self.core.end(self.now());
         Looked {
@@ -67,16 +73,35 @@ impl Provisioner {
         }
     }
 
-    async fn look(&mut self) {
+    /// Asks, and answers who was to be asked.
+    async fn look(&mut self) -> Vec<usize> {
         self.look_at_server().await;
         let plan = self.core.begin(self.now());
         if plan.list {
             self.list().await;
         }
         match plan.mode {
-            _ if plan.ask.is_empty() => {}
+            _ if plan.ask.is_empty() || self.is_stopping() => {}
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
+        }
+        plan.ask
+    }
+
+    /// Who was to be asked on this pass and has not answered.
+    fn without_answer(&self, mut asked: Vec<usize>, began: Time) -> HashSet<usize> {
+        let slots = self.core.slots();
+        asked.retain(|i| slots[*i].checked_at().is_none_or(|at| at < began));
+        asked.into_iter().collect()
+    }
+
+    fn scrub_fault(&self, fault: StoreFault) -> StoreFault {
+        let scrub = &self.parts.scrub;
+        match fault {
+            StoreFault::Bus(Fault::Unreachable(why)) => Fault::Unreachable(scrub(&why)).into(),
+            StoreFault::Bus(Fault::Full(why)) => Fault::Full(scrub(&why)).into(),
+            StoreFault::Bus(Fault::Corrupt(why)) => Fault::Corrupt(scrub(&why)).into(),
+            other => other,
         }
     }
 
@@ -100,30 +125,46 @@ impl Provisioner {
 
     /// Conditions, history and records of a pass. Conditions that cannot be stored are told in the log
     /// all the same.
-    async fn finish(&mut self, end: PassEnd) -> Result<(), StoreFault> {
+    async fn finish(&mut self, end: &PassEnd, open: &HashSet<usize>) -> Result<(), StoreFault> {
         let now = self.now();
-        let events = end
-            .happenings
-            .iter()
-            .map(|(i, happening)| self.event_of(*i, happening))
-            .collect();
-        let mut events = fold(events);
-        let changes = self.look_at_conditions(now, &end);
-        events.extend(fold(
-            changes
-                .iter()
-                .map(|change| self.condition_event(change))
-                .collect(),
-        ));
+        let changes = self.look_at_conditions(now, end, open);
+        let events = self.events(&end.happenings, &changes);
         events.iter().for_each(Event::log);
         let records = self.store_records().await;
-        let conditions = self.store_conditions(&changes).await;
+        let conditions = self.store_conditions().await;
         let history = self.store_events(&events).await;
-        let beat = self.store_beat(&end, now).await;
+        let beat = self.store_beat(end, now).await;
         records.and(conditions).and(history).and(beat)
     }
 
-    fn look_at_conditions(&mut self, now: Time, end: &PassEnd) -> Vec<Change> {
+    /// What is told of a pass: a storm of one kind is one event that counts it (H-20).
+    fn events(&mut self, happenings: &[(usize, Happening)], changes: &[Change]) -> Vec<Event> {
+        let mut fold = Fold::default();
+        for event in std::mem::take(&mut self.told) {
+            let (kind, name) = (event.kind, event.consumer.clone());
+            fold.add(kind, &name, || event);
+        }
+        let slots = self.core.slots();
+        for (i, happening) in happenings {
+            let name = slots[*i].consumer.as_str();
+            fold.add(Event::kind_of(happening), name, || {
+                self.event_of(*i, happening)
+            });
+        }
+        for change in changes {
+            let (kind, condition) = told(change);
+            let name = condition.id.subject.as_str();
+            fold.add(kind, name, || self.condition_event(kind, condition));
+        }
+        fold.finish()
+    }
+
+    fn look_at_conditions(
+        &mut self,
+        now: Time,
+        end: &PassEnd,
+        open: &HashSet<usize>,
+    ) -> Vec<Change> {
         let facts = end.facts.iter().cloned().map(|mut fact| {
             fact.subject = self.subject(&fact.subject);
             fact.message = (self.parts.scrub)(&fact.message);
@@ -131,22 +172,10 @@ impl Provisioner {
         });
         let facts = facts.collect();
         let (core, prefix) = (&self.core, format!("{}/", self.label));
-        let pass_began = end.summary;
         self.ledger.look(now, core.generation(), facts, |id| {
-            let Some(consumer) = id.subject.strip_prefix(&prefix) else {
-                return seen_server(core, id);
-            };
-            let slot = crate::ConsumerName::new(consumer)
-                .ok()
-                .and_then(|c| core.slot_of(&c));
-            match slot.map(|i| &core.slots()[i]) {
-                None => Seen::Retired,
-                Some(slot) if slot.wanted.is_none() && slot.record.departure.is_none() => {
-                    Seen::Retired
-                }
-                Some(slot) if slot.record.unknown.is_some() => Seen::Nothing,
-                Some(_) if pass_began.asked == 0 && core.is_down() => Seen::Nothing,
-                Some(_) => Seen::Good,
+            match id.subject.strip_prefix(&prefix) {
+                None => seen_server(core, id),
+                Some(consumer) => seen_consumer(core, consumer, open),
             }
         })
     }
@@ -160,29 +189,47 @@ impl Provisioner {
         }
     }
 
-    fn condition_event(&self, change: &Change) -> Event {
-        let (kind, condition) = match change {
-            Change::Raised(condition) => (EventKind::Raised, condition),
-            Change::Changed(condition) => (EventKind::Changed, condition),
-            Change::Cleared(condition) => (EventKind::Cleared, condition),
-        };
-        let consumer = condition
-            .id
-            .subject
-            .split_once('/')
-            .map_or("", |(_, consumer)| consumer);
-        self.event(
-            kind,
-            consumer,
-            format!("{}: {}", condition.id.kind, condition.message),
-        )
+    fn condition_event(&self, kind: EventKind, condition: &Condition) -> Event {
+        let parts = condition.id.subject.split_once('/');
+        let consumer = parts.map_or("", |(_, consumer)| consumer);
+        let detail = format!("{}: {}", condition.id.kind, condition.message);
+        self.event(kind, consumer, detail)
     }
 }
 
-fn seen_server(core: &crate::decide::Core, id: &ConditionId) -> Seen {
+fn told(change: &Change) -> (EventKind, &Condition) {
+    match change {
+        Change::Raised(condition) => (EventKind::Raised, condition),
+        Change::Changed(condition) => (EventKind::Changed, condition),
+        Change::Cleared(condition) => (EventKind::Cleared, condition),
+    }
+}
+
+fn seen_server(core: &Core, id: &ConditionId) -> Seen {
     if is_of_server(id.kind) && core.is_down() {
         Seen::Nothing
     } else {
         Seen::Good
     }
+}
+
+/// What this pass saw of a consumer that no fact was found for. Whoever was to be asked and did not
+/// answer says nothing, least of all that it is well (C-4).
+fn seen_consumer(core: &Core, consumer: &str, open: &HashSet<usize>) -> Seen {
+    let name = ConsumerName::new(consumer).ok();
+    let Some(i) = name.and_then(|name| core.slot_of(&name)) else {
+        return Seen::Retired;
+    };
+    let slot = &core.slots()[i];
+    if slot.wanted.is_none() {
+        return match slot.record.departure {
+            None => Seen::Retired,
+            Some(_) if core.is_down() => Seen::Nothing,
+            Some(_) => Seen::Good,
+        };
+    }
+    if core.is_down() || slot.record.unknown.is_some() || open.contains(&i) {
+        return Seen::Nothing;
+    }
+    Seen::Good
 }
