@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use meshkeeper::manifest::Kinds;
 use meshkeeper::program::{self, World};
+use meshkeeper::settings;
 
 fn main() -> ExitCode {
     // The catalogue goes in here; until it is there, no kind is known.
     let kinds = Kinds::new([]);
-    ExitCode::from(program::run(std::env::args_os(), World::machine(kinds)))
+    ExitCode::from(program::run(settings::arguments(), World::machine(kinds)))
 }

@@ -46,7 +46,8 @@ pub(crate) fn type_of(value: &DeValue<'_>) -> String {
 /// A value of another type than wanted. The value itself is not repeated.
 pub(crate) fn wrong_type(key: &str, item: &Item<'_>, wanted: &str) -> Problem {
     let given = type_of(item.get_ref());
-    Problem::error(item.span(), format!("`{key}` is {given}")).meant(format!("expected {wanted}"))
+    Problem::error(item.span(), format!("{} is {given}", quoted(key)))
+        .meant(format!("expected {wanted}"))
 }
 
 /// Parts of the product that are not built yet, and the keys that come with them.

@@ -54,7 +54,7 @@ pub(super) fn read(
     item: &Item<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Provider> {
-    let within = format!("[provider.{}]", key.get_ref());
+    let within = format!("[provider.{}]", key.get_ref().escape_debug());
     let name = ProviderName::new(key.get_ref())
         .map_err(|error| problems.push(Problem::error(key.span(), error.to_string())))
         .ok();
