@@ -195,9 +195,7 @@ impl Consumers<'_> {
         if problems.len() == before
             && let Err(Refusal { field, rule }) = refusal(ready, &needed, placeholder(), &self.key)
         {
-            let span = fields
-                .item(&field)
-                .map_or_else(|| key.span(), toml::Spanned::span);
+            let span = fields.span_of_field(&field).unwrap_or_else(|| key.span());
             problems.push(Problem::error(span, format!("`{field}`: {rule}")));
         }
         Some(needed)

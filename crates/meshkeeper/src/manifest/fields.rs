@@ -121,6 +121,11 @@ impl<'t, 'i> Fields<'t, 'i> {
         self.item(key)
             .map_or_else(|| self.span.clone(), Spanned::span)
     }
+    /// Where the field of a refusal stands: `selectors[0].commands` is in `selectors`.
+    pub(crate) fn span_of_field(&self, field: &str) -> Option<Range<usize>> {
+        let head = field.split(['.', '[']).next().unwrap_or(field);
+        self.item(head).map(Spanned::span)
+    }
     /// A text.
     pub(crate) fn text(
         &self,
