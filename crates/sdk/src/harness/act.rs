@@ -23,9 +23,12 @@ const BULK_TIMEOUTS: u32 = 2;
 /// Full rounds of single calls that all run into their deadline before the server counts as hanging.
 const HUNG_ROUNDS: usize = 2;
 
+/// What an effect came to; nothing if the stop cut it off.
+type Effect = Option<Result<(), Error>>;
+
 /// What one create came to: the effect, and the look after it if it was made at once.
 struct Created {
-    effect: Result<(), Error>,
+    effect: Effect,
     look: Option<Result<Answer, Error>>,
 }
 
@@ -49,8 +52,8 @@ impl Pulse {
     }
 }
 
-fn is_timeout(outcome: &Result<(), Error>) -> bool {
-    matches!(outcome, Err(error) if error.class() == Class::TimedOut)
+fn is_timeout(effect: &Effect) -> bool {
+    matches!(effect, Some(Err(error)) if error.class() == Class::TimedOut)
 }
 
 impl Provisioner {
@@ -192,15 +195,18 @@ impl Provisioner {
     /// is created alone. Answers whether the server hangs.
     async fn create_batch(&mut self, batch: &[usize]) -> bool {
         let (results, outcome) = self.bulk_create(batch).await;
+        let cut_off = outcome.is_none();
+        let outcome = outcome.unwrap_or(Ok(()));
         let class = outcome.as_ref().err().map(Error::class);
         let why = scrub_error(&self.parts.scrub, left_out(outcome, "create"));
         let mut noted = Vec::with_capacity(batch.len());
         let mut open = Vec::new();
         for (i, result) in batch.iter().zip(results) {
             match result {
-                Some(result) => noted.push((*i, result)),
+                Some(result) => noted.push((*i, Some(result))),
                 None if class == Some(Class::Bug) => open.push(*i),
-                None => noted.push((*i, Err(why.clone()))),
+                None if cut_off => {}
+                None => noted.push((*i, Some(Err(why.clone())))),
             }
         }
         let any = noted.iter().any(|(_, result)| !is_timeout(result));
@@ -218,21 +224,18 @@ impl Provisioner {
         !any && self.bulk_create_timeouts >= BULK_TIMEOUTS
     }
 
-    async fn bulk_create(
-        &self,
-        batch: &[usize],
-    ) -> (Vec<Option<Result<(), Error>>>, Result<(), Error>) {
+    async fn bulk_create(&self, batch: &[usize]) -> (Vec<Effect>, Effect) {
         let sink = Sink::new(batch.len());
         let asked: Vec<Asked<'_>> = batch.iter().filter_map(|i| self.asked(*i)).collect();
         if asked.len() != batch.len() {
-            return (sink.take(), Err(no_wish()));
+            return (sink.take(), Some(Err(no_wish())));
         }
         let (parts, cx) = (&self.parts, self.cx(false));
         let call = parts.adapter.create_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().apply_timeout;
         let outcome = tokio::select! {
-            outcome = while_alive(deadline, "the bulk create", &cx, call) => outcome,
-            () = patience(&parts.stop) => Err(super::call::cut_off("the bulk create")),
+            outcome = while_alive(deadline, "the bulk create", &cx, call) => Some(outcome),
+            () = patience(&parts.stop) => None,
         };
         (sink.take(), outcome)
     }
@@ -273,14 +276,14 @@ impl Provisioner {
     async fn create_one(&self, i: usize) -> Created {
         let parts = &self.parts;
         let Some(asked) = self.asked(i) else {
-            let effect = Err(no_wish());
+            let effect = Some(Err(no_wish()));
             return Created { effect, look: None };
         };
         let cx = self.cx(false);
         let call = parts.adapter.create(&cx, &parts.marker, asked);
         let deadline = self.core.settings().apply_timeout;
         let effect = within_or_stop(deadline, "create", &parts.stop, call).await;
-        if effect.is_err() || !parts.adapter.capabilities().holds {
+        if !matches!(effect, Some(Ok(()))) || !parts.adapter.capabilities().holds {
             return Created { effect, look: None };
         }
         let look = tokio::select! {
@@ -291,10 +294,11 @@ impl Provisioner {
     }
 
     /// Tells the core. Answers who was created with success.
-    fn note_effects(&mut self, results: Vec<(usize, Result<(), Error>)>) -> Vec<usize> {
+    fn note_effects(&mut self, effects: Vec<(usize, Effect)>) -> Vec<usize> {
         let now = self.now();
-        let mut done = Vec::with_capacity(results.len());
-        for (i, result) in results {
+        let mut done = Vec::with_capacity(effects.len());
+        for (i, effect) in effects {
+            let Some(result) = effect else { continue };
             if result.is_ok() {
                 done.push(i);
             }
@@ -318,7 +322,7 @@ impl Provisioner {
             let this = &*self;
             let width = this.parts.limits.concurrency;
             let start = |i| this.take_away(i, steps[&i]);
-            let go_on = |outcome: Option<&Result<(), Error>>| {
+            let go_on = |outcome: Option<&Effect>| {
                 if let Some(outcome) = outcome {
                     pulse.note(is_timeout(outcome));
                 }
@@ -330,7 +334,7 @@ impl Provisioner {
         stored
     }
 
-    async fn take_away(&self, i: usize, step: Step) -> Result<(), Error> {
+    async fn take_away(&self, i: usize, step: Step) -> Effect {
         let slot = &self.core.slots()[i];
         let login = Departing::new(slot.consumer.clone(), slot.record.login.clone());
         let cx = self.cx(false);

@@ -31,17 +31,18 @@ pub(super) async fn within<T>(
     }
 }
 
-/// The same for an effect: after a stop it may finish, but not for long.
+/// The same for an effect: after a stop it may finish, but not for long. `None`: it was cut off then, and
+/// may have happened; that is nobody's failure.
 pub(super) async fn within_or_stop<T>(
     deadline: Duration,
     what: &str,
     stop: &CancellationToken,
     call: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+) -> Option<Result<T, Error>> {
     let call = within(deadline, what, call);
     tokio::select! {
-        outcome = call => outcome,
-        () = patience(stop) => Err(cut_off(what)),
+        outcome = call => Some(outcome),
+        () = patience(stop) => None,
     }
 }
 

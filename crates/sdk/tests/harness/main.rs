@@ -3,3 +3,4 @@
 mod applying;
 mod asking;
 mod support;
+mod timing;
