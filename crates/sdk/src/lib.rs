@@ -6,6 +6,7 @@
 
 pub mod adapter;
 pub mod answer;
+pub mod book;
 pub mod bus;
 pub mod clock;
 pub mod condition;
@@ -17,6 +18,7 @@ pub mod harness;
 pub mod mark;
 pub mod name;
 pub mod provision;
+pub mod scrub;
 pub mod secret;
 #[cfg(feature = "testing")]
 pub mod testing;

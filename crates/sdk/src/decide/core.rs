@@ -252,10 +252,10 @@ impl Core {
             self.happenings.push((i, Happening::CameBack));
         }
         let slot = &mut self.slots[i];
-        if slot.record.login != wanted.login {
-            if let Some(old) = Self::supersede(slot, &wanted.login) {
-                self.happenings.push((i, Happening::Superseded(old)));
-            }
+        if slot.record.login != wanted.login
+            && let Some(old) = Self::supersede(slot, &wanted.login)
+        {
+            self.happenings.push((i, Happening::Superseded(old)));
         }
         let slot = &mut self.slots[i];
         let changed = slot

@@ -32,7 +32,7 @@ use crate::provision::Wish;
 use crate::time::Time;
 
 pub use self::pass::{Looked, PassReport};
-pub use self::store::{LoopRecord, StoreFault};
+pub use self::store::{LoopRecord, StoreFault, read_records};
 
 /// How much a harness does at once on one backend.
 #[derive(Debug, Clone, Copy)]
@@ -265,10 +265,19 @@ impl Provisioner {
         whole.kept.extend(kept.into_iter().map(|w| w.consumer));
     }
 
-    /// A person asked for a pass by this number; the pass that answers it says so in the loop's record.
-    pub fn request(&mut self, number: u64) {
-        self.requested = self.requested.max(number);
-        self.core.hint();
+    /// A person asked for a pass by this number. The pass that answers it says so in the loop's record.
+    /// Returns whether it is new.
+    pub fn request(&mut self, number: u64) -> bool {
+        let new = number > self.requested;
+        if new {
+            self.requested = number;
+            self.core.hint();
+        }
+        new
+    }
+    /// When the last whole pass ended, of this process or an earlier one.
+    pub fn last_pass(&self) -> Option<Time> {
+        self.core.server().last_pass
     }
 
     fn now(&self) -> Time {

@@ -173,8 +173,8 @@ pub enum Word {
     Say(Said),
 }
 
-/// What a person said to a provisioner.
-pub struct Said(pub Box<dyn FnOnce(&mut Provisioner) + Send>);
+/// What a person said to a provisioner, as what it does; it answers whether a pass is wanted at once.
+pub struct Said(pub Box<dyn FnOnce(&mut Provisioner) -> bool + Send>);
 
 impl std::fmt::Debug for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -196,10 +196,7 @@ impl Loop for Provisioner {
                 self.set_wish(*wish);
                 changed
             }
-            Word::Say(said) => {
-                (said.0)(self);
-                true
-            }
+            Word::Say(said) => (said.0)(self),
         }
     }
     fn hint(&mut self) {

@@ -101,6 +101,19 @@ struct Named<R> {
     record: R,
 }
 
+/// The stored records of one provisioner, by its label (see [`Provisioner::label_of`]); for readers such
+/// as `status`.
+pub async fn read_records(
+    bus: &dyn Bus,
+    label: &str,
+) -> Result<Vec<(ConsumerName, Record)>, StoreFault> {
+    let all = records(bus, label).await?;
+    Ok(all
+        .into_iter()
+        .map(|(consumer, record, _)| (consumer, record))
+        .collect())
+}
+
 /// The stored records of one provisioner, by consumer.
 async fn records(
     bus: &dyn Bus,

@@ -1,0 +1,212 @@
+//! How long one of our commands would block the server (H-16), found out before it is sent.
+//!
+//! `ACL LIST` and `ACL SAVE` work out the text of every user. Redis from 7.0 on and Valkey keep a text
+//! until its user changes; 6.2 works all of them out each time. What one text takes is sampled with a few
+//! `ACL GETUSER`, by the server's own account of its time, so that neither the network nor a busy machine
+//! of ours counts. How many texts are to be worked out follows from the server's count of `ACL SETUSER`
+//! and `ACL LOAD` calls, which includes everybody's.
+
+use std::time::Duration;
+
+use mesh_sdk::{Cx, Error};
+
+use super::adapter::Redis;
+use super::classify;
+use super::connect::{Session, field};
+use super::wire::Request;
+
+/// How many users are sampled.
+const SAMPLE: usize = 16;
+/// A text this cheap is one that the server keeps as it was given (Valkey 9.1.2: 15 to 30 us).
+const CHEAP: Duration = Duration::from_micros(60);
+/// How far a once-a-start warming up may go beyond the budget where texts are cheap.
+const WARM_UP: u32 = 40;
+/// What one text is taken to cost where nobody could be sampled: more than was ever measured.
+const UNKNOWN: Duration = Duration::from_millis(1);
+/// A reload counts as so many changes: all users.
+const RELOAD: u64 = 1 << 40;
+
+/// What the server counted up to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counted {
+    /// Changes of users, by anybody.
+    pub(super) changes: u64,
+    /// Time spent on `ACL GETUSER`, in microseconds; before 7.0 on any `ACL` command.
+    looked: u64,
+}
+
+/// What working out every text that is not kept would take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Estimate {
+    /// All of it.
+    pub(super) block: Duration,
+    /// One text.
+    pub(super) per_user: Duration,
+    /// The count that this was worked out with.
+    pub(super) changes: u64,
+}
+
+impl Estimate {
+    /// Whether a list may be read now.
+    ///
+    /// Where texts are cheap, the first list after a start or a mass change may exceed the budget once:
+    /// there is no other way to have them kept, and each later list is 20 times as fast.
+    pub(super) fn list_fits(&self, budget: Duration) -> bool {
+        self.fits(budget) || (self.per_user <= CHEAP && self.block <= budget * WARM_UP)
+    }
+    /// Whether it is within the budget.
+    pub(super) fn fits(&self, budget: Duration) -> bool {
+        self.block <= budget
+    }
+}
+
+impl Counted {
+    /// From the text of `INFO commandstats`.
+    fn read(info: &str) -> Self {
+        let of = |command: &str, name: &str| {
+            field(info, &format!("cmdstat_{command}"))
+                .and_then(|all| {
+                    all.split(',')
+                        .find_map(|f| f.strip_prefix(name)?.strip_prefix('='))
+                })
+                .and_then(|number| number.parse().ok())
+        };
+        let changes = of("acl|setuser", "calls").unwrap_or(0)
+            + of("acl|load", "calls")
+                .unwrap_or(0_u64)
+                .saturating_mul(RELOAD);
+        let looked = of("acl|getuser", "usec").or_else(|| of("acl", "usec"));
+        Self {
+            changes,
+            looked: looked.unwrap_or(0),
+        }
+    }
+}
+
+impl Redis {
+    /// What the server counted.
+    pub(super) async fn counted(&self, session: &mut Session) -> Result<Counted, Error> {
+        let args: [&[u8]; 2] = [b"INFO", b"commandstats"];
+        let info = session.text("read the server's counters", &args).await?;
+        Ok(Counted::read(&info))
+    }
+
+    /// What a list or a save would take now. `sample` names users to look at where the cost of one is
+    /// not known yet.
+    pub(super) async fn estimate(
+        &self,
+        cx: &Cx,
+        session: &mut Session,
+        sample: &[&str],
+    ) -> Result<Estimate, Error> {
+        let run = session.facts.run.clone();
+        let counted = self.counted(session).await?;
+        let known = self.state.of(&run);
+        let per_user = match known.per_user {
+            Some(cost) => cost,
+            None => self.sample(cx, session, sample).await?.unwrap_or(UNKNOWN),
+        };
+        let keeps = session.facts.selectors;
+        let fresh = known.warm_at.and_then(|at| counted.changes.checked_sub(at));
+        let cold = match fresh {
+            Some(changed) if keeps => changed.min(known.users + changed % RELOAD),
+            _ if known.users > 0 => known.users,
+            _ => self.count_users(cx, session).await?,
+        };
+        let block = per_user.saturating_mul(u32::try_from(cold).unwrap_or(u32::MAX));
+        Ok(Estimate {
+            block,
+            per_user,
+            changes: counted.changes,
+        })
+    }
+
+    /// The time that the server takes for one `ACL GETUSER`, which is about that for one text.
+    async fn sample(
+        &self,
+        cx: &Cx,
+        session: &mut Session,
+        names: &[&str],
+    ) -> Result<Option<Duration>, Error> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let before = self.counted(session).await?;
+        let step = names.len().div_ceil(SAMPLE).max(1);
+        let mut request = Request::with_room(2048);
+        for name in names.iter().step_by(step) {
+            request.push(&[b"ACL", b"GETUSER", name.as_bytes()]);
+        }
+        session.wire.send(&request).await?;
+        let mut there = 0;
+        for _ in 0..request.commands() {
+            let reply = session.wire.reply().await?.ok("look at a login")?;
+            there += u64::from(reply.list().is_some());
+        }
+        cx.progress();
+        if there == 0 {
+            return Ok(None);
+        }
+        let after = self.counted(session).await?;
+        let spent = after.looked.saturating_sub(before.looked) / there;
+        let cost = Duration::from_micros(spent.max(1));
+        let run = session.facts.run.clone();
+        self.state.change(&run, |known| known.per_user = Some(cost));
+        Ok(Some(cost))
+    }
+
+    async fn count_users(&self, cx: &Cx, session: &mut Session) -> Result<u64, Error> {
+        let names: [&[u8]; 2] = [b"ACL", b"USERS"];
+        let users = session
+            .wire
+            .each_line(cx, "count the logins", &names, |_| ())
+            .await?;
+        let users = u64::try_from(users).map_err(|_| classify::garbled("count the logins"))?;
+        let run = session.facts.run.clone();
+        self.state.change(&run, |known| known.users = users);
+        Ok(users)
+    }
+
+    /// Notes that every text was worked out: at the count that was read before, so that a change in
+    /// between counts as one more.
+    pub(super) fn warm(&self, session: &Session, changes: u64, users: Option<usize>) {
+        let run = session.facts.run.clone();
+        self.state.change(&run, |known| {
+            known.warm_at = Some(changes);
+            if let Some(users) = users {
+                known.users = users as u64;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The server's counters, as 7.0 and 6.2 write them.
+    use super::*;
+
+    #[test]
+    fn h16_counters_are_read_from_both_forms() {
+        let seven = "# Commandstats\r\ncmdstat_acl|setuser:calls=12,usec=100,usec_per_call=8.33\r\n\
+                     cmdstat_acl|load:calls=1,usec=5\r\ncmdstat_acl|getuser:calls=3,usec=2400,x=1\r\n";
+        let read = Counted::read(seven);
+        assert_eq!((read.changes, read.looked), (12 + RELOAD, 2400));
+        let six = Counted::read("cmdstat_acl:calls=7,usec=70,usec_per_call=10.00\r\n");
+        assert_eq!((six.changes, six.looked), (0, 70));
+        assert_eq!(Counted::read(""), Counted::default());
+    }
+
+    #[test]
+    fn h16_only_cheap_texts_may_be_warmed_up_beyond_the_budget() {
+        let of = |block, per_user| Estimate {
+            block: Duration::from_millis(block),
+            per_user: Duration::from_micros(per_user),
+            changes: 0,
+        };
+        let budget = Duration::from_millis(50);
+        assert!(of(50, 800).list_fits(budget) && of(50, 800).fits(budget));
+        assert!(!of(51, 800).list_fits(budget));
+        assert!(of(1_500, 15).list_fits(budget) && !of(1_500, 15).fits(budget));
+        assert!(!of(2_100, 15).list_fits(budget));
+    }
+}

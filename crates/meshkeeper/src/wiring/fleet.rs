@@ -1,0 +1,385 @@
+//! A loop for each server that the manifest names: opened, told the wish, run, stopped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use mesh_sdk::adapter::ProviderSettings;
+use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Write};
+use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::Settings;
+use mesh_sdk::handle::AdapterHandle;
+use mesh_sdk::harness::skeleton::{self, Message};
+use mesh_sdk::harness::{
+    Limits, Mint, Observer, Parts, PassReport, ProviderWish, Provisioner, Scrub, StoreFault,
+};
+use mesh_sdk::mark::keyed;
+use mesh_sdk::scrub::Scrubber;
+use mesh_sdk::{Marker, ProviderName, Secret, Time};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::installation::Installation;
+use super::secrets::Minter;
+use super::shapes::{ProviderEntry, Word};
+use super::words::{self, Heard};
+use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};
+
+/// What opening a loop came to.
+pub type Opened = Result<Vec<Seat>, OpenFault>;
+
+/// Why a provider has no loop.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFault {
+    /// The admin's password or a certificate cannot be read.
+    #[error("provider {provider}: {}", .troubles.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Secrets {
+        /// The provider.
+        provider: ProviderName,
+        /// Every trouble.
+        troubles: Vec<SecretTrouble>,
+    },
+    /// The adapter refuses its settings.
+    #[error("provider {provider}: {error}")]
+    Adapter {
+        /// The provider.
+        provider: ProviderName,
+        /// Why.
+        error: mesh_sdk::Error,
+    },
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+}
+
+/// One server's loop before it runs.
+pub struct Seat {
+    /// The provider.
+    pub provider: ProviderName,
+    /// The loop.
+    pub loop_: Provisioner,
+    /// Its adapter, for hints and doctor.
+    pub adapter: AdapterHandle,
+    /// Which words were heard by its last pass.
+    pub heard: Heard,
+}
+
+/// What every loop is made with.
+#[derive(Clone)]
+pub struct Common {
+    /// The bus.
+    pub bus: Arc<dyn Bus>,
+    /// Makes marks.
+    pub marker: Arc<dyn Fn(&ProviderName) -> Marker + Send + Sync>,
+    /// Mints.
+    pub mint: Arc<dyn Mint>,
+    /// The clock.
+    pub clock: Clock,
+    /// Hides secrets.
+    pub scrubber: Arc<Scrubber>,
+    /// Hear of passes.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// Stands for chance.
+    pub seed: u64,
+}
+
+impl Common {
+    /// For a data folder that is open.
+    pub fn of(
+        installation: &Installation,
+        manifest: Arc<RwLock<Arc<Manifest>>>,
+        clock: Clock,
+        scrubber: Arc<Scrubber>,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Self {
+        let minter = Minter {
+            secrets: Arc::clone(&installation.secrets),
+            manifest,
+            replaced: installation.replaced.is_some(),
+        };
+        Self {
+            bus: Arc::clone(&installation.bus),
+            marker: installation.marker(),
+            mint: Arc::new(minter),
+            clock,
+            scrubber,
+            observers,
+            seed: installation.seed(),
+        }
+    }
+
+    /// Opens the loops of one provider, one for each node (H-21). Reads the store; writes nothing.
+    pub async fn open(
+        &self,
+        provider: &Provider,
+        source: &dyn SecretSource,
+        stop: &CancellationToken,
+    ) -> Opened {
+        let resolved = provider
+            .resolve(source)
+            .map_err(|troubles| OpenFault::Secrets {
+                provider: provider.name.clone(),
+                troubles,
+            })?;
+        let several = provider.nodes.len() > 1;
+        let mut seats = Vec::with_capacity(resolved.len());
+        for (node, settings) in provider.nodes.iter().zip(resolved) {
+            self.hide(&settings);
+            let adapter =
+                provider
+                    .kind
+                    .kind
+                    .open(settings)
+                    .map_err(|error| OpenFault::Adapter {
+                        provider: provider.name.clone(),
+                        error,
+                    })?;
+            let node = several.then(|| node.name.clone());
+            seats.push(self.seat(provider, node, adapter, stop).await?);
+        }
+        Ok(seats)
+    }
+
+    async fn seat(
+        &self,
+        provider: &Provider,
+        node: Option<String>,
+        adapter: AdapterHandle,
+        stop: &CancellationToken,
+    ) -> Result<Seat, OpenFault> {
+        let scrubber = Arc::clone(&self.scrubber);
+        let scrub: Scrub = Arc::new(move |text| scrubber.scrub(text).into_owned());
+        let block_budget = provider.timing.block_budget;
+        let parts = Parts {
+            provider: provider.name.clone(),
+            node,
+            adapter: Arc::clone(&adapter),
+            marker: (self.marker)(&provider.name),
+            settings: settings_of(provider, self.seed),
+            limits: Limits {
+                block_budget,
+                ..Limits::default()
+            },
+            bus: Arc::clone(&self.bus),
+            mint: Arc::clone(&self.mint),
+            clock: self.clock,
+            scrub,
+            observers: self.observers.clone(),
+            stop: stop.clone(),
+        };
+        let loop_ = Provisioner::open(parts).await?;
+        let heard = Heard::until(loop_.last_pass().unwrap_or_default());
+        Ok(Seat {
+            provider: provider.name.clone(),
+            loop_,
+            adapter,
+            heard,
+        })
+    }
+
+    fn hide(&self, settings: &ProviderSettings) {
+        if let Some(password) = settings
+            .admin
+            .as_ref()
+            .and_then(|admin| admin.password.as_ref())
+        {
+            self.scrubber.add(password.clone());
+        }
+    }
+}
+
+fn settings_of(provider: &Provider, seed: u64) -> Settings {
+    let timing = &provider.timing;
+    Settings {
+        verify_every: timing.verify_every,
+        ask_timeout: timing.ask_timeout,
+        apply_timeout: timing.apply_timeout,
+        unknown_after: timing.unknown_after,
+        remove_after: timing.remove_after,
+        grace: timing.grace,
+        max_removals: provider.max_removals as usize,
+        list_every: timing.list_every,
+        seed,
+    }
+}
+
+/// Writes what the running program knows of each provider, for `status` and others.
+pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(), Fault> {
+    let stored = bus.list(Bucket::Meta, &Key::of(&["provider"])).await?;
+    let mut before = BTreeMap::new();
+    for entry in stored.entries {
+        let known: ProviderEntry = serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("provider {}: {error}", entry.key)))?;
+        before.insert(known.provider.clone(), (entry.rev, known));
+    }
+    let mut writes = Vec::new();
+    for provider in manifest.providers.values() {
+        let entry = entry_of(provider);
+        let known = before.remove(&provider.name);
+        if known.as_ref().is_some_and(|(_, old)| *old == entry) {
+            continue;
+        }
+        let expect = known.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
+        writes.push(write_of(&entry, expect)?);
+    }
+    for (_, (rev, old)) in before {
+        if !old.gone && manifest.is_whole() {
+            writes.push(write_of(
+                &ProviderEntry { gone: true, ..old },
+                Expect::At(rev),
+            )?);
+        }
+    }
+    if !writes.is_empty() {
+        bus.put_each(Bucket::Meta, writes).await?;
+    }
+    Ok(())
+}
+
+fn write_of(entry: &ProviderEntry, expect: Expect) -> Result<Write, Fault> {
+    let value = serde_json::to_vec(entry).map_err(|error| Fault::Corrupt(error.to_string()))?;
+    Ok(Write {
+        key: ProviderEntry::key(&entry.provider),
+        expect,
+        value,
+    })
+}
+
+fn entry_of(provider: &Provider) -> ProviderEntry {
+    let several = provider.nodes.len() > 1;
+    let node = |n: &crate::manifest::Node| several.then(|| n.name.clone());
+    ProviderEntry {
+        provider: provider.name.clone(),
+        kind: provider.kind.descriptor.kind.to_owned(),
+        loops: provider
+            .nodes
+            .iter()
+            .map(|n| Provisioner::name_of(&provider.name, node(n).as_deref()))
+            .collect(),
+        addresses: provider
+            .nodes
+            .iter()
+            .map(|n| n.settings.address())
+            .collect(),
+        verify_every: provider.timing.verify_every.as_secs_f64(),
+        can_ask: ProviderEntry::can_ask(provider.kind.descriptor.capabilities),
+        gone: false,
+    }
+}
+
+/// What a provider's loops were made of: its table, and what its secret files held then.
+pub struct MadeOf {
+    provider: Provider,
+    secrets: Option<[u8; 32]>,
+}
+
+impl MadeOf {
+    /// Of a provider as it is now.
+    pub fn of(provider: &Provider, key: &Secret, source: &dyn SecretSource) -> Self {
+        Self {
+            provider: provider.clone(),
+            secrets: digest_of(provider, key, source),
+        }
+    }
+    /// Whether loops made now would be the same. Secrets that cannot be read now change nothing (S-4).
+    pub fn fits(&self, new: &Provider, key: &Secret, source: &dyn SecretSource) -> bool {
+        let secrets = digest_of(new, key, source);
+        let old = &self.provider;
+        let nodes = |p: &Provider| -> Vec<String> {
+            p.nodes.iter().map(|n| n.settings.address()).collect()
+        };
+        old.kind.descriptor.kind == new.kind.descriptor.kind
+            && nodes(old) == nodes(new)
+            && (&old.admin, &old.tls, &old.timing) == (&new.admin, &new.tls, &new.timing)
+            && (old.dangerously_plain, old.max_removals)
+                == (new.dangerously_plain, new.max_removals)
+            && (secrets.is_none() || secrets == self.secrets)
+    }
+}
+
+fn digest_of(provider: &Provider, key: &Secret, source: &dyn SecretSource) -> Option<[u8; 32]> {
+    let resolved = provider.resolve(source).ok()?;
+    let settings = resolved.first()?;
+    let admin = settings
+        .admin
+        .as_ref()
+        .and_then(|a| a.password.as_ref())
+        .map(Secret::expose);
+    let (cert, client_key) = match &settings.tls.client_pem {
+        Some((cert, key)) => (cert.as_slice(), key.expose()),
+        None => Default::default(),
+    };
+    let ca = settings.tls.ca_pem.as_deref().unwrap_or_default();
+    Some(keyed(
+        key,
+        b"provider",
+        &[admin.unwrap_or_default(), ca, cert, client_key],
+    ))
+}
+
+/// A running loop.
+pub struct Running {
+    /// The provider.
+    pub provider: ProviderName,
+    /// Its door.
+    pub door: mpsc::Sender<Message<skeleton::Word>>,
+    stop: CancellationToken,
+    task: JoinHandle<Provisioner>,
+    hints: JoinHandle<()>,
+}
+
+/// Waiting words at a loop's door; a full door makes the speaker wait.
+const DOOR: usize = 64;
+
+impl Running {
+    /// Starts a loop. `stop` is this loop's own.
+    pub fn start(seat: Seat, clock: Clock, longest: Duration, stop: CancellationToken) -> Self {
+        let (door, inbox) = mpsc::channel(DOOR);
+        let listening = skeleton::listen_for_hints(seat.adapter, door.clone(), stop.clone());
+        let hints = tokio::spawn(listening);
+        let task = tokio::spawn(skeleton::run(
+            seat.loop_,
+            clock,
+            longest,
+            inbox,
+            stop.clone(),
+        ));
+        Self {
+            provider: seat.provider,
+            door,
+            stop,
+            task,
+            hints,
+        }
+    }
+    /// Tells it a wish.
+    pub async fn wish(&self, wish: ProviderWish) {
+        self.send(Message::Word(skeleton::Word::Wish(Box::new(wish))))
+            .await;
+    }
+    /// Tells it words.
+    pub async fn words(&self, all: Arc<Vec<Word>>, heard: Arc<Heard>, now: Time) {
+        let provider = self.provider.clone();
+        let said = skeleton::Said(Box::new(move |this: &mut Provisioner| {
+            words::apply(this, &provider, &all, &heard, now)
+        }));
+        self.send(Message::Word(skeleton::Word::Say(said))).await;
+    }
+    /// Asks for a pass. `None` if the loop stopped first.
+    pub async fn pass(&self) -> Option<Result<PassReport, StoreFault>> {
+        let (answer, heard) = oneshot::channel();
+        self.send(Message::Pass(answer)).await;
+        heard.await.ok()
+    }
+    async fn send(&self, message: Message<skeleton::Word>) {
+        // A loop that stopped hears nothing more; whoever stopped it knows.
+        drop(self.door.send(message).await);
+    }
+    /// Lets it finish its step, and waits for that.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        drop(self.hints.await);
+        drop(self.task.await);
+    }
+}
