@@ -21,8 +21,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub enum Seen {
     /// It was looked at, and is in order.
     Good,
-    /// It was not looked at, or could not be told: says nothing (C-4).
+    /// It could not be told: says nothing, and what stands is unknown (C-4).
     Nothing,
+    /// It was not its turn: what stands, stands.
+    NotLooked,
     /// The wish has it no more (C-3).
     Retired,
 }
@@ -216,6 +218,7 @@ impl Kept {
                 }
                 None
             }
+            Seen::NotLooked => None,
             Seen::Retired => self.clear(now, Reason::SubjectRetired),
             Seen::Good => {
                 self.looks = (self.looks << 1) & 0b111;

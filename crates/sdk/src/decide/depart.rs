@@ -1,4 +1,4 @@
-//! Taking away: a consumer that is asked for no more (R-2 … ).
+//! Taking away: a consumer that is asked for no more (R-2 … ).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::brake::check_interval;
 use super::core::Core;
-use super::slot::{Happening, Step};
+use super::settings::Settings;
+use super::slot::{Happening, SecretState, Step, Unknown};
 use crate::adapter::Listed;
 use crate::answer::MarkSeen;
-use crate::error::Error;
+use crate::error::{Class, Error};
 use crate::name::{ConsumerName, Login};
 use crate::time::Time;
 
@@ -24,26 +25,32 @@ const MESH_MAX: usize = 10;
 pub struct Departure {
     /// Since when it is asked for no more.
     pub since: Time,
-    /// When a whole wish without it was read last.
+    /// A whole wish without it was read again then. It moves only until that is long enough ago.
     wish_last: Time,
-    /// When a whole list that shows it with our mark was read first and last.
-    #[serde(default)]
+    /// A whole list that shows it with our mark was read then, first and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     listed: Option<(Time, Time)>,
+    /// A whole list did not show it any more, first then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    missing: Option<Time>,
     /// When it was switched off.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_at: Option<Time>,
     /// A person let it go by name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     approved: bool,
     /// Why it is left alone although it should go.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<String>,
     /// Failed steps in a row.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "super::slot::is_zero")]
     failures: u32,
     /// Not tried before.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     not_before: Option<Time>,
+    /// When a list of this process showed it with our mark, and whether it could be used then.
+    #[serde(skip)]
+    shown: Option<(Time, bool)>,
 }
 
 /// The steps of a removal.
@@ -56,16 +63,18 @@ pub enum Phase {
 }
 
 impl Departure {
-    fn new(now: Time) -> Self {
+    pub(super) fn new(now: Time) -> Self {
         Self {
             since: now,
             wish_last: now,
             listed: None,
+            missing: None,
             off_at: None,
             approved: false,
             left_alone: None,
             failures: 0,
             not_before: None,
+            shown: None,
         }
     }
     /// Where it stands.
@@ -76,8 +85,9 @@ impl Departure {
             Phase::Leaving
         }
     }
-    /// Until when it stays in this phase at least.
-    pub fn until(&self, settings: &super::Settings) -> Time {
+    /// Until when it stays in this phase at least, where the adapter can switch off. Where it cannot,
+    /// a login that leaves also waits for the grace before it is dropped.
+    pub fn until(&self, settings: &Settings) -> Time {
         match self.off_at {
             Some(at) => at + settings.grace,
             None => self.since + settings.remove_after,
@@ -87,17 +97,49 @@ impl Departure {
         self.since = self.since.not_after(now);
         self.wish_last = self.wish_last.not_after(now);
         self.off_at = self.off_at.map(|at| at.not_after(now));
+        self.missing = self.missing.map(|at| at.not_after(now));
         self.listed = self
             .listed
             .map(|(a, b)| (a.not_after(now), b.not_after(now)));
         self.not_before = self.not_before.map(|at| at.not_after(now + BRAKE_WINDOW));
     }
-    /// Both the wish and (where the adapter can list) the list were read whole twice, this far apart.
-    fn is_sure(&self, remove_after: Duration, can_list: bool) -> bool {
-        let apart = |a: Time, b: Time| b >= a + remove_after;
-        let listed = self.listed.is_some_and(|(first, last)| apart(first, last));
-        apart(self.since, self.wish_last) && (listed || !can_list)
+    /// A person's word: tried again now. Answers whether there was anything to end.
+    pub(super) fn release(&mut self) -> bool {
+        let failed = std::mem::take(&mut self.failures) > 0;
+        self.not_before.take().is_some() || failed
     }
+    /// A whole wish without it was read again. Answers whether that is news to be stored.
+    fn unwanted_still(&mut self, now: Time, apart: Duration) -> bool {
+        let news = self.wish_last < self.since + apart && now > self.wish_last;
+        if news {
+            self.wish_last = now;
+        }
+        news
+    }
+    /// A whole list shows it with our mark. Answers whether that is news to be stored.
+    fn shown(&mut self, now: Time, enabled: bool, apart: Duration) -> bool {
+        self.shown = Some((now, enabled));
+        let back = self.missing.take().is_some() | self.left_alone.take().is_some();
+        match &mut self.listed {
+            Some((first, last)) if *last < *first + apart => *last = now,
+            Some(_) => return back,
+            none => *none = Some((now, now)),
+        }
+        true
+    }
+    /// Both the wish and (where the adapter can list) the list were read whole twice, this far apart
+    /// and the list shows it still.
+    fn is_sure(&self, now: Time, settings: &Settings, can_list: bool) -> bool {
+        let apart = |a: Time, b: Time| b >= a + settings.remove_after;
+        let listed = self.listed.is_some_and(|(first, last)| apart(first, last));
+        let fresh = |(at, _): (Time, bool)| now.since(at) <= 2 * list_period(settings);
+        apart(self.since, self.wish_last) && (!can_list || listed && self.shown.is_some_and(fresh))
+    }
+}
+
+/// How often the server's logins are listed while something is leaving.
+fn list_period(settings: &Settings) -> Duration {
+    settings.list_every.min(settings.remove_after)
 }
 
 /// A person's word for exactly these logins.
@@ -110,60 +152,113 @@ pub struct Approval {
 impl Core {
     /// A consumer that a whole wish does not name begins to leave, if anything was ever made for it.
     pub(super) fn unwanted(&mut self, i: usize, now: Time) {
+        self.forget_this_pass(i);
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         slot.wanted = None;
-        slot.todo = None;
         slot.blind = None;
+        slot.soon = false;
         if let Some(departure) = &mut record.departure {
-            slot.dirty |= departure.wish_last != now;
-            departure.wish_last = departure.wish_last.max(now);
+            slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);
             return;
         }
-        if record.claims(&record.login.clone()) {
-            record.departure = Some(Departure::new(now));
-            record.unknown = None;
+        let quiet = std::mem::take(&mut slot.quiet);
+        slot.dirty |= record.release() | (record.unknown.take().is_some() && !quiet);
+        if record.claims(&record.login) {
+            record.departure = Some(Box::new(Departure::new(now)));
             slot.dirty = true;
+            self.departing.insert(i);
             self.happenings.push((i, Happening::Leaving));
         }
     }
 
-    /// Whether this pass reads the server's list: something is leaving, and the last list is old.
+    /// Whether this pass reads the server's list: something is leaving and the last list is old, or a
+    /// consumer may be new, and then no login may carry its mark (H-22).
     pub(super) fn wants_list(&self, now: Time) -> bool {
-        let every = self.settings.list_every.min(self.settings.remove_after);
-        self.caps.list
-            && self
-                .slots
-                .iter()
-                .any(|s| s.wanted.is_none() && s.record.departure.is_some())
-            && self.listed_at.is_none_or(|at| now.since(at) >= every)
+        let every = list_period(&self.settings);
+        let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
+        let news = |slot: &super::Slot| {
+            let new = slot.wanted.as_ref().map(|w| &w.secret) == Some(&SecretState::New);
+            new && slot.delayed_until(now).is_none()
+        };
+        let unseen = |i: &usize| {
+            let departure = self.slots[*i].record.departure.as_deref();
+            departure.is_some_and(Departure::was_never_listed)
+        };
+        let leaving = !self.departing.is_empty() && (old || self.departing.iter().any(unseen));
+        self.caps.list && (leaving || self.slots.iter().any(news))
     }
 
-    /// The server's list, whole; an error says nothing about anyone.
+    /// The server's list, whole; an error says nothing about anyone. Before [`Core::steps`].
     pub fn listed(&mut self, now: Time, listed: Result<&[Listed], &Error>) {
-        let Ok(listed) = listed else { return };
+        let listed = match listed {
+            Ok(listed) => listed,
+            Err(error) => {
+                let since = self.list_fails.as_ref().map_or(now, |fails| fails.since);
+                self.list_fails = Some(Unknown {
+                    since,
+                    class: error.class(),
+                    why: error.message().into(),
+                });
+                return;
+            }
+        };
+        self.list_fails = None;
+        if self.is_other_server() {
+            return;
+        }
         self.listed_at = Some(now);
+        self.pass.listed = true;
+        self.none_is_new_that_is_listed(listed);
+        if self.departing.is_empty() {
+            return;
+        }
         let by_login: HashMap<&Login, &Listed> = listed.iter().map(|l| (&l.login, l)).collect();
-        for i in 0..self.slots.len() {
-            let slot = &mut self.slots[i];
-            let Some(departure) = &mut slot.record.departure else {
+        for i in self.departing.clone() {
+            let found = by_login.get(&self.slots[i].record.login).copied();
+            self.listed_one(i, now, found);
+        }
+    }
+
+    /// A consumer whose mark is on the server had a password before: none is minted (H-22).
+    fn none_is_new_that_is_listed(&mut self, listed: &[Listed]) {
+        for consumer in listed.iter().filter_map(crate::adapter::owner_of) {
+            let Some(i) = self.index.get(consumer) else {
                 continue;
             };
-            slot.dirty = true;
-            match by_login.get(&slot.record.login).map(|l| &l.mark) {
+            if let Some(wanted) = &mut self.slots[*i].wanted
+                && wanted.secret == SecretState::New
+            {
+                wanted.secret = SecretState::Lost(super::pass::no_version());
+                self.slots[*i].todo = None;
+            }
+        }
+    }
+
+    fn listed_one(&mut self, i: usize, now: Time, found: Option<&Listed>) {
+        let apart = self.settings.remove_after;
+        let slot = &mut self.slots[i];
+        let Some(departure) = &mut slot.record.departure else {
+            return;
+        };
+        match found.map(|l| (&l.mark, l.enabled)) {
+            // An empty list may be a lie: it is believed the second time.
+            None => match departure.missing {
+                Some(first) if now.since(first) >= apart => self.retire(i),
+                Some(_) => {}
                 None => {
-                    slot.record.departure = None;
-                    self.retire(i);
+                    departure.missing = Some(now);
+                    departure.shown = None;
+                    slot.dirty = true;
                 }
-                Some(MarkSeen::OursFor(consumer)) if *consumer == slot.consumer => {
-                    departure.left_alone = None;
-                    let first = departure.listed.map_or(now, |(first, _)| first);
-                    departure.listed = Some((first, now));
-                }
-                Some(_) => {
-                    departure.listed = None;
-                    departure.left_alone = Some("it no longer carries our mark".to_owned());
-                }
+            },
+            Some((MarkSeen::OursFor(consumer), enabled)) if *consumer == slot.consumer => {
+                slot.dirty |= departure.shown(now, enabled, apart);
+            }
+            Some(_) => {
+                departure.shown = None;
+                slot.dirty |= departure.listed.take().is_some() || departure.left_alone.is_none();
+                departure.left_alone = Some("it does not carry our mark".to_owned());
             }
         }
     }
@@ -171,68 +266,96 @@ impl Core {
     /// The login is gone: the record says so by being empty; nothing is told by its absence (B-5).
     fn retire(&mut self, i: usize) {
         let slot = &mut self.slots[i];
-        slot.record = super::Record::new(slot.record.login.clone());
+        let superseded = std::mem::take(&mut slot.record.superseded);
+        slot.record = super::Record {
+            superseded,
+            ..super::Record::new(slot.record.login.clone())
+        };
         slot.dirty = true;
+        self.departing.remove(&i);
         self.happenings.push((i, Happening::Dropped));
+    }
+
+    /// The logins that a wish names; none of them is taken away. An entry that cannot be read
+    /// keeps the login that it had.
+    fn named(&self) -> HashSet<&Login> {
+        let slots = self.slots.iter();
+        let named = slots.filter_map(|s| match &s.wanted {
+            Some(wanted) => Some(&wanted.login),
+            None => s.kept.then_some(&s.record.login),
+        });
+        named.collect()
     }
 
     /// Which removals are due now, behind the guards.
     pub(super) fn departures(&mut self, now: Time) {
-        if self.down.is_some() {
+        let decided = std::mem::replace(&mut self.pass.departures_decided, true);
+        if decided || self.down || !self.wish_read || self.departing.is_empty() {
             return;
         }
-        let held = self.removals_held(now);
-        let named: HashSet<&Login> = self
-            .slots
-            .iter()
-            .filter_map(|s| s.wanted.as_ref().map(|w| &w.login))
-            .collect();
-        let (settings, caps) = (&self.settings, self.caps);
-        let mut due = Vec::new();
-        for (i, slot) in self.slots.iter().enumerate() {
-            let Some(departure) = &slot.record.departure else {
-                continue;
-            };
-            let waits = departure.not_before.is_some_and(|at| at > now);
-            if waits || departure.left_alone.is_some() || named.contains(&slot.record.login) {
-                continue;
-            }
-            let approved = self.is_approved(i);
-            match departure.phase() {
-                Phase::Leaving if held.is_some() && !approved => {}
-                Phase::Leaving if slot.record.adopted && !approved => {}
-                Phase::Leaving if !departure.is_sure(settings.remove_after, caps.list) => {}
-                Phase::Leaving if caps.disable => due.push((i, Step::Disable)),
-                Phase::Leaving
-                    if now >= departure.since + settings.remove_after + settings.grace =>
-                {
-                    due.push((i, Step::Remove));
-                }
-                Phase::Off if now >= departure.until(settings) => due.push((i, Step::Remove)),
-                _ => {}
-            }
-        }
+        let held = self.removals_held(now).is_some();
+        let named = self.named();
+        let due = self.departing.iter().filter_map(|i| {
+            let free = !named.contains(&self.slots[*i].record.login);
+            let step = free.then(|| self.departure_due(*i, now, held)).flatten();
+            step.map(|step| (*i, step))
+        });
+        let due: Vec<(usize, Step)> = due.collect();
         for (i, step) in due {
             self.slots[i].todo = Some(step);
-            self.todo.push(i);
+            self.pass.todo.push(i);
+        }
+    }
+
+    fn departure_due(&self, i: usize, now: Time, held: bool) -> Option<Step> {
+        let slot = &self.slots[i];
+        let departure = slot.record.departure.as_deref()?;
+        let waits = departure.not_before.is_some_and(|at| at > now);
+        if waits || departure.left_alone.is_some() || departure.missing.is_some() {
+            return None;
+        }
+        if !departure.is_sure(now, &self.settings, self.caps.list) {
+            return None;
+        }
+        let alone = (held || slot.record.adopted) && !departure.approved;
+        let dropped_at = departure.until(&self.settings)
+            + if self.caps.disable {
+                Duration::ZERO
+            } else {
+                self.settings.grace
+            };
+        match departure.phase() {
+            Phase::Leaving if alone => None,
+            Phase::Leaving if self.caps.disable => Some(Step::Disable),
+            Phase::Off if departure.shown.is_some_and(|(_, enabled)| enabled) => {
+                Some(Step::Disable)
+            }
+            Phase::Leaving | Phase::Off => (now >= dropped_at).then_some(Step::Remove),
         }
     }
 
     /// Why no removal happens without a person's word, with how many there would be.
     pub(super) fn removals_held(&self, now: Time) -> Option<(usize, &'static str)> {
-        let leaving = (0..self.slots.len()).filter(|i| {
-            let departure = self.slots[*i].record.departure.as_ref();
-            departure.is_some_and(|d| d.phase() == Phase::Leaving) && !self.is_approved(*i)
+        if self.departing.is_empty() {
+            return None;
+        }
+        let named = self.named();
+        let leaving = self.departing.iter().filter(|i| {
+            let slot = &self.slots[**i];
+            let departure = slot.record.departure.as_deref();
+            departure.is_some_and(Departure::goes_by_itself)
+                && !slot.record.adopted
+                && !named.contains(&slot.record.login)
         });
         let leaving = leaving.count();
         if leaving == 0 {
             return None;
         }
-        let recent = self.server.recent_removals.iter();
-        let recent = recent.filter(|at| now.since(**at) < BRAKE_WINDOW).count();
-        let wanted = self.slots.iter().filter(|s| s.wanted.is_some()).count();
-        let (count, before) = (leaving + recent, wanted + leaving + recent);
-        let why = if wanted == 0 {
+        let recent = self.recently_removed(now);
+        let there = self.slots.iter();
+        let there = there.filter(|s| s.wanted.is_some() || s.kept).count();
+        let (count, before) = (leaving + recent, there + leaving + recent);
+        let why = if there == 0 {
             "the wish for this provider became empty"
         } else if count > self.settings.max_removals.max(before / 10) {
             "more than `max_removals` and more than 10 % of the provider within an hour"
@@ -246,41 +369,36 @@ impl Core {
         Some((leaving, why))
     }
 
-    fn is_approved(&self, i: usize) -> bool {
-        let slot = &self.slots[i];
-        let named = self.approval.as_ref().is_some_and(|approval| {
-            approval
-                .removals
-                .contains(&(slot.consumer.clone(), slot.record.login.clone()))
+    /// How many logins that existed before us wait for a person to let them go.
+    pub(super) fn adopted_leaving(&self) -> usize {
+        let slots = self.departing.iter().map(|i| &self.slots[*i].record);
+        let waiting = slots.filter(|r| {
+            let departure = r.departure.as_deref();
+            r.adopted && departure.is_some_and(Departure::goes_by_itself)
         });
-        named || slot.record.departure.as_ref().is_some_and(|d| d.approved)
+        waiting.count()
     }
 
     /// A person lets exactly these go. Others stay held.
     pub fn approve_removals(&mut self, approval: Approval) {
-        self.approval = Some(approval);
-        for i in 0..self.slots.len() {
-            let approved = self.is_approved(i);
-            let slot = &mut self.slots[i];
-            if let Some(departure) = slot
-                .record
-                .departure
-                .as_mut()
-                .filter(|d| approved && !d.approved)
+        for i in &self.departing {
+            let slot = &mut self.slots[*i];
+            let name = (slot.consumer.clone(), slot.record.login.clone());
+            if let Some(departure) = &mut slot.record.departure
+                && !departure.approved
+                && approval.removals.contains(&name)
             {
                 departure.approved = true;
                 slot.dirty = true;
             }
         }
-        self.approval = None;
     }
     /// Who is leaving and still usable, as an approval would name them.
     pub fn leaving(&self) -> Approval {
-        let leaving = self.slots.iter().filter(|s| {
-            s.record
-                .departure
-                .as_ref()
-                .is_some_and(|d| d.phase() == Phase::Leaving)
+        let slots = self.departing.iter().map(|i| &self.slots[*i]);
+        let leaving = slots.filter(|s| {
+            let departure = s.record.departure.as_ref();
+            departure.is_some_and(|d| d.phase() == Phase::Leaving)
         });
         let removals = leaving
             .map(|s| (s.consumer.clone(), s.record.login.clone()))
@@ -289,41 +407,43 @@ impl Core {
     }
     /// How many logins were switched off here within the last hour without a person's word.
     pub fn recently_removed(&self, now: Time) -> usize {
-        self.server
-            .recent_removals
-            .iter()
-            .filter(|at| now.since(**at) < BRAKE_WINDOW)
-            .count()
+        let recent = self.server.recent_removals.iter();
+        recent.filter(|at| now.since(**at) < BRAKE_WINDOW).count()
     }
 
+    /// The outcome of taking away. "Already gone" is success.
     pub(super) fn taken_away(
         &mut self,
         i: usize,
         now: Time,
-        step: Option<Step>,
+        step: Step,
         outcome: Result<(), Error>,
     ) {
         let slot = &mut self.slots[i];
-        slot.dirty = true;
         let Some(departure) = &mut slot.record.departure else {
             return;
         };
-        if let Err(error) = outcome {
-            self.summary.failed += 1;
-            departure.failures = departure.failures.saturating_add(1);
-            departure.not_before = Some(now + check_interval(&self.settings, departure.failures));
-            slot.record.failed = Some(error.clone());
-            self.happenings.push((i, Happening::Failed(error)));
-            return;
-        }
+        slot.dirty = true;
         let counts = departure.phase() == Phase::Leaving && !departure.approved;
-        if step == Some(Step::Disable) {
-            departure.off_at = Some(now);
+        let gone = matches!(&outcome, Err(error) if error.class() == Class::Gone);
+        match outcome {
+            Err(error) if error.class() == Class::ReadOnly => {
+                self.pass.withheld += 1;
+                return;
+            }
+            Err(error) if !gone => {
+                self.not_taken_away(i, now, error);
+                return;
+            }
+            _ => {}
+        }
+        if step == Step::Disable && !gone {
+            departure.off_at = departure.off_at.or(Some(now));
             departure.failures = 0;
+            departure.shown = departure.shown.map(|(at, _)| (at, false));
             slot.record.failed = None;
             self.happenings.push((i, Happening::SwitchedOff));
         } else {
-            slot.record.departure = None;
             self.retire(i);
         }
         if counts {
@@ -331,7 +451,35 @@ impl Core {
                 .recent_removals
                 .retain(|at| now.since(*at) < BRAKE_WINDOW);
             self.server.recent_removals.push(now);
-            self.touch_server();
+            self.server_dirty = true;
         }
+    }
+
+    /// It is tried again, more and more rarely, and stands as a condition until it is done. A
+    /// login that the adapter says is not ours is left alone.
+    fn not_taken_away(&mut self, i: usize, now: Time, error: Error) {
+        self.pass.summary.failed += 1;
+        let slot = &mut self.slots[i];
+        if let Some(departure) = &mut slot.record.departure {
+            departure.failures = departure.failures.saturating_add(1);
+            let wait = check_interval(&self.settings, departure.failures);
+            departure.not_before = Some(now + wait);
+            if error.class() == Class::Exists {
+                departure.left_alone = Some(error.message().to_owned());
+            }
+        }
+        slot.record.failed = Some(error.clone());
+        self.happenings.push((i, Happening::Failed(error)));
+    }
+}
+
+impl Departure {
+    /// No list told anything about it yet.
+    fn was_never_listed(&self) -> bool {
+        self.listed.is_none() && self.missing.is_none() && self.left_alone.is_none()
+    }
+    /// Usable still, and it would go without a person's word.
+    fn goes_by_itself(&self) -> bool {
+        self.phase() == Phase::Leaving && !self.approved && self.left_alone.is_none()
     }
 }

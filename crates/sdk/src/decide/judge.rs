@@ -1,11 +1,12 @@
-//! What an answer and an effect mean for one consumer.
+//! What an answer means for one consumer: held, lost and whose it is, or unknown.
 
-use super::brake::{check_interval, note_change, retry_delay};
-use super::core::{Core, no_version};
+use super::brake::{check_interval, note_change};
+use super::core::Core;
+use super::pass::no_version;
 use super::settings::{BRAKE_MAX, TUG_WINDOW};
 use super::slot::{Happening, Last, SecretState, Slot, Step, Unknown, Why};
-use crate::answer::{Answer, Difference, Held, Lost, MarkSeen, Proof};
-use crate::error::{Class, Error};
+use crate::answer::{Difference, Held, Lost, MarkSeen};
+use crate::error::Error;
 use crate::time::Time;
 
 /// Whose a login that is there is (H-18).
@@ -21,15 +22,18 @@ enum Claim {
     Taken,
 }
 
+/// Another installation's mark makes a login a stranger's, whatever we remember: only a person's
+/// `adopt`, with a password that fits, takes it over.
 fn claim(slot: &Slot, lost: &Lost) -> Claim {
+    let adopt = slot.wanted.as_ref().is_some_and(|w| w.adopt);
     if lost.differences.contains(Difference::Absent) {
         return Claim::Free;
     }
-    let recorded = slot.record.claims(&slot.record.login);
     match lost.mark {
         MarkSeen::Ours => Claim::Ours,
-        MarkSeen::Foreign if !lost.password_fits => Claim::Taken,
-        _ if recorded => Claim::Ours,
+        MarkSeen::Foreign if adopt && lost.password_fits => Claim::Adopting,
+        MarkSeen::Foreign => Claim::Taken,
+        _ if slot.record.claims(&slot.record.login) => Claim::Ours,
         _ if lost.password_fits => Claim::Adopting,
         _ => Claim::Taken,
     }
@@ -37,21 +41,22 @@ fn claim(slot: &Slot, lost: &Lost) -> Claim {
 
 impl Core {
     /// The call failed: nothing is re-applied, and it is asked again next time (H-7).
-    pub(super) fn unknown(&mut self, i: usize, now: Time, error: &Error) {
-        self.summary.unknown += 1;
+    pub(super) fn unknown(&mut self, i: usize, since: Time, error: &Error) {
+        self.pass.summary.unknown += 1;
         let slot = &mut self.slots[i];
         slot.todo = None;
-        slot.asked_at = Some(now);
         let why: Box<str> = error.message().into();
+        let told = !std::mem::take(&mut slot.quiet);
         match &mut slot.record.unknown {
-            Some(unknown) => {
+            Some(unknown) if told => {
                 slot.dirty |= unknown.class != error.class();
                 unknown.class = error.class();
                 unknown.why = why;
             }
-            none => {
-                *none = Some(Unknown {
-                    since: now,
+            unknown => {
+                let since = unknown.as_ref().map_or(since, |before| before.since);
+                *unknown = Some(Unknown {
+                    since,
                     class: error.class(),
                     why: why.clone(),
                 });
@@ -61,10 +66,16 @@ impl Core {
         }
     }
 
-    fn answered(&mut self, i: usize, now: Time) {
+    /// It answered. A write that waits for a writable server goes on waiting unless it is not needed.
+    fn answered(&mut self, i: usize, now: Time, held: bool) {
         let slot = &mut self.slots[i];
         slot.answered_at = Some(now);
-        if slot.record.unknown.take().is_some() {
+        slot.waits_since = None;
+        if !held && slot.waits_for_writable().is_some() {
+            return;
+        }
+        let quiet = std::mem::take(&mut slot.quiet);
+        if slot.record.unknown.take().is_some() && !quiet {
             slot.dirty = true;
             self.happenings.push((i, Happening::AnsweredAgain));
         }
@@ -72,69 +83,61 @@ impl Core {
 
     /// Held: the brake is reset (H-11), what is not in the record yet is adopted without a write (H-2).
     pub(super) fn held(&mut self, i: usize, now: Time, held: Held) {
-        self.answered(i, now);
-        self.summary.held += 1;
+        self.answered(i, now, true);
+        self.pass.summary.held += 1;
+        self.note_held(i, now, held);
+        if self.is_other_server() {
+            return;
+        }
         let run_no = self.server.run_no;
         let slot = &mut self.slots[i];
+        if let Some(wanted) = &mut slot.wanted
+            && wanted.secret == SecretState::New
+        {
+            wanted.secret = SecretState::Lost(no_version());
+        }
         let record = &mut slot.record;
+        let failed = record.failed.take().is_some();
+        let taken = record.taken.take().is_some();
         let braked = record.awaiting_check || record.strikes > 0 || record.failures > 0;
-        if braked || record.failed.is_some() || record.taken.is_some() {
-            record.awaiting_check = false;
-            record.strikes = 0;
-            record.failures = 0;
-            record.failed = None;
-            record.taken = None;
-            slot.dirty = true;
-        }
-        if record.run != run_no {
-            record.run = run_no;
-            slot.dirty = true;
-        }
-        Self::ease_tug(slot, now, &self.settings);
-        self.note_held(i, now, held);
+        slot.dirty |= failed || taken || braked || record.run != run_no;
+        record.awaiting_check = false;
+        record.strikes = 0;
+        record.failures = 0;
+        record.run = run_no;
+        ease_tug(slot, now, &self.settings);
         self.settle(i, now);
     }
 
-    /// A tug of war ends only after an hour without a change (H-15).
-    fn ease_tug(slot: &mut Slot, now: Time, settings: &super::Settings) {
-        let record = &mut slot.record;
-        if record.tug == 0 {
-            slot.dirty |= record.not_before.take().is_some();
-            return;
-        }
-        let quiet = record
-            .changes
-            .last()
-            .is_none_or(|at| now.since(*at) >= TUG_WINDOW);
-        if quiet {
-            record.tug = 0;
-            record.changes.clear();
-            record.not_before = None;
-        } else {
-            record.not_before = Some(now + check_interval(settings, record.tug));
-        }
+    pub(super) fn note_held(&mut self, i: usize, now: Time, held: Held) {
+        let slot = &mut self.slots[i];
+        let since = match &slot.record.last {
+            Last::Held {
+                proof,
+                since,
+                warning,
+            } => {
+                if *proof == held.proof && *warning == held.warning {
+                    return;
+                }
+                *since
+            }
+            _ => now,
+        };
+        slot.record.last = Last::Held {
+            proof: held.proof,
+            since,
+            warning: held.warning,
+        };
         slot.dirty = true;
     }
 
-    fn note_held(&mut self, i: usize, now: Time, held: Held) {
+    /// What is held becomes what was applied. Without its password nothing is proven, and it does not.
+    pub(super) fn settle(&mut self, i: usize, now: Time) {
         let slot = &mut self.slots[i];
-        let same = matches!(&slot.record.last, Last::Held { proof, warning, .. }
-            if *proof == held.proof && *warning == held.warning);
-        if !same {
-            let since = Self::since(&slot.record.last, now);
-            slot.record.last = Last::Held {
-                proof: held.proof,
-                since,
-                warning: held.warning,
-            };
-            slot.dirty = true;
-        }
-    }
-
-    /// What is held becomes what was applied.
-    fn settle(&mut self, i: usize, now: Time) {
-        let slot = &mut self.slots[i];
-        let Some(wanted) = &slot.wanted else { return };
+        let Some(wanted) = slot.wanted.as_ref().filter(|_| slot.is_ready()) else {
+            return;
+        };
         let record = &mut slot.record;
         if record.applied == Some(wanted.digest) && record.intent.is_none() {
             return;
@@ -156,18 +159,41 @@ impl Core {
 
     /// Lost: counted for brake and tug, and applied again on this pass if it is ours or free.
     pub(super) fn lost(&mut self, i: usize, now: Time, lost: Lost) {
-        self.answered(i, now);
-        self.summary.lost += 1;
+        self.answered(i, now, false);
+        self.pass.summary.lost += 1;
+        if self.is_other_server() {
+            self.note_lost(i, now, &lost);
+            return;
+        }
         self.count_loss(i, now);
+        self.note_lost(i, now, &lost);
+        self.react(i, now, &lost);
+        if self.slots[i].todo.is_none() {
+            self.answered(i, now, true);
+        }
+    }
+
+    pub(super) fn note_lost(&mut self, i: usize, now: Time, lost: &Lost) {
         let slot = &mut self.slots[i];
-        let claim = claim(slot, &lost);
+        let at = match &slot.record.last {
+            Last::Lost {
+                differences,
+                detail,
+                at,
+            } => {
+                if *differences == lost.differences && **detail == *lost.detail {
+                    return;
+                }
+                *at
+            }
+            _ => now,
+        };
         slot.record.last = Last::Lost {
             differences: lost.differences,
-            detail: lost.detail.clone().into(),
-            at: now,
+            detail: lost.detail.as_str().into(),
+            at,
         };
         slot.dirty = true;
-        self.react(i, now, claim, &lost);
     }
 
     /// H-11 and H-15. A loss that a restart since the last held answer (or successful apply) explains
@@ -175,26 +201,30 @@ impl Core {
     fn count_loss(&mut self, i: usize, now: Time) {
         let run_no = self.server.run_no;
         let slot = &mut self.slots[i];
-        let applied = slot.is_applied();
+        let was_held = slot.is_applied() && matches!(slot.record.last, Last::Held { .. });
         let record = &mut slot.record;
-        let explained = record.run != run_no;
-        let was_held = applied && matches!(record.last, Last::Held { .. });
         let after_success = std::mem::take(&mut record.awaiting_check);
-        if explained {
+        slot.dirty |= after_success;
+        if record.run != run_no {
+            self.pass.explained += 1;
             return;
         }
         if after_success {
-            record.strikes += 1;
+            record.strikes = record.strikes.saturating_add(1);
             self.happenings.push((i, Happening::Braked(record.strikes)));
         }
-        if was_held && note_change(&mut record.changes, now) {
-            record.tug += 1;
+        if was_held {
+            slot.dirty = true;
+            if note_change(&mut record.changes, now) {
+                record.tug = record.tug.saturating_add(1);
+            }
         }
     }
 
-    fn react(&mut self, i: usize, now: Time, claim: Claim, lost: &Lost) {
+    fn react(&mut self, i: usize, now: Time, lost: &Lost) {
         let slot = &mut self.slots[i];
-        let applied = slot.is_applied();
+        let claim = claim(slot, lost);
+        let (applied, known) = (slot.is_applied(), slot.is_known());
         let Some(wanted) = &mut slot.wanted else {
             return;
         };
@@ -202,135 +232,49 @@ impl Core {
             let news = slot.record.taken != Some(wanted.digest);
             slot.record.taken = Some(wanted.digest);
             slot.record.not_before = Some(now + BRAKE_MAX);
+            slot.dirty = true;
             if news {
                 self.happenings.push((i, Happening::Taken));
             }
             return;
         }
-        slot.record.taken = None;
-        let known = claim != Claim::Free || slot.record.applied.is_some();
-        match &mut wanted.secret {
+        slot.dirty |= slot.record.taken.take().is_some();
+        let step = match &mut wanted.secret {
             SecretState::Lost(_) => return,
-            secret @ SecretState::New if known => {
+            secret @ SecretState::New if known || claim != Claim::Free => {
                 *secret = SecretState::Lost(no_version());
                 return;
             }
-            SecretState::New => {
-                slot.todo = Some(Step::Mint);
-                self.todo.push(i);
-                return;
-            }
-            SecretState::Ready => {}
-        }
-        slot.record.adopted |= claim == Claim::Adopting;
-        let why = match (applied, slot.record.applied) {
-            (true, _) => Why::Lost(lost.differences),
-            (false, None) if slot.record.intent.is_none() => Why::New,
-            (false, _) => Why::Changed,
+            SecretState::New => Step::Mint,
+            SecretState::Ready => Step::Create(match (applied, slot.record.applied) {
+                (true, _) => Why::Lost(lost.differences),
+                (false, None) if slot.record.intent.is_none() => Why::New,
+                (false, _) => Why::Changed,
+            }),
         };
-        slot.todo = Some(Step::Create(why));
-        self.todo.push(i);
-    }
-
-    /// The outcome of a step's effect.
-    pub fn effect(&mut self, i: usize, now: Time, outcome: Result<(), Error>) {
-        let step = self.slots[i].todo.take();
-        match (step, outcome) {
-            (Some(Step::Create(why)), Ok(())) => self.created(i, now, why),
-            (Some(Step::Create(_)), Err(error)) => self.not_created(i, now, error),
-            (Some(Step::Disable | Step::Remove), outcome) => self.taken_away(i, now, step, outcome),
-            (Some(Step::Mint) | None, _) => {}
-        }
-    }
-
-    fn created(&mut self, i: usize, now: Time, why: Why) {
-        self.summary.applied += 1;
-        let (holds, run_no) = (self.caps.holds, self.server.run_no);
-        let slot = &mut self.slots[i];
-        let record = &mut slot.record;
-        let (strikes, detail) = (record.strikes.max(record.tug), last_detail(&record.last));
-        record.awaiting_check = holds;
-        record.run = run_no;
-        record.failures = 0;
-        record.failed = None;
-        record.not_before = (strikes > 0).then(|| now + check_interval(&self.settings, strikes));
-        slot.blind = None;
-        slot.dirty = true;
-        if let Why::Lost(differences) = why {
-            self.happenings
-                .push((i, Happening::Healed(differences, detail)));
-            if differences.contains(Difference::Disabled) {
-                self.happenings.push((i, Happening::SwitchedOn));
-            }
-        }
-        if !holds {
-            self.note_held(
-                i,
-                now,
-                Held {
-                    proof: Proof::Record,
-                    warning: None,
-                },
-            );
-            self.settle(i, now);
-        }
-    }
-
-    fn not_created(&mut self, i: usize, now: Time, error: Error) {
-        self.summary.failed += 1;
-        if error.class() == Class::ReadOnly {
-            let waits = format!("waits for a writable server: {}", error.message());
-            self.unknown(i, now, &error.with_message(waits));
-            return;
-        }
-        let slot = &mut self.slots[i];
-        let lost = slot.is_applied();
-        let exists = error.class() == Class::Exists;
-        let record = &mut slot.record;
-        record.failures = record.failures.saturating_add(1);
-        record.not_before = if exists {
-            record.taken = slot.wanted.as_ref().map(|w| w.digest);
-            Some(now + BRAKE_MAX)
-        } else if lost && record.strikes.max(record.tug) > 0 {
-            Some(now + check_interval(&self.settings, record.strikes.max(record.tug)))
-        } else if lost {
-            None
-        } else if error.class().is_transient() {
-            Some(now + retry_delay(&self.settings, record.failures, slot.consumer.as_str()))
-        } else {
-            Some(now + self.settings.verify_every)
-        };
-        record.failed = Some(error.clone());
-        slot.dirty = true;
-        self.happenings.push((i, Happening::Failed(error)));
-    }
-
-    /// The look right after an effect (H-23). It never counts for the brake: neither for nor against.
-    pub fn looked_again(&mut self, i: usize, now: Time, answer: Result<Answer, Error>) {
-        match answer {
-            Ok(Answer::Held(held)) => {
-                self.answered(i, now);
-                self.note_held(i, now, held);
-                self.settle(i, now);
-            }
-            Ok(Answer::Lost(lost)) => {
-                let slot = &mut self.slots[i];
-                let detail = lost.detail.into();
-                slot.record.last = Last::Lost {
-                    differences: lost.differences,
-                    detail,
-                    at: now,
-                };
-                slot.dirty = true;
-            }
-            Err(_) => {}
-        }
+        slot.adopting = claim == Claim::Adopting;
+        slot.todo = Some(step);
+        self.pass.todo.push(i);
     }
 }
 
-fn last_detail(last: &Last) -> Box<str> {
-    match last {
-        Last::Lost { detail, .. } => detail.clone(),
-        _ => "".into(),
+/// A tug of war ends only after an hour without a change (H-15).
+fn ease_tug(slot: &mut Slot, now: Time, settings: &super::Settings) {
+    let record = &mut slot.record;
+    if record.tug == 0 {
+        slot.dirty |= record.not_before.take().is_some();
+        return;
     }
+    let quiet = record
+        .changes
+        .last()
+        .is_none_or(|at| now.since(*at) >= TUG_WINDOW);
+    if quiet {
+        record.tug = 0;
+        record.changes.clear();
+        record.not_before = None;
+    } else {
+        record.not_before = Some(now + check_interval(settings, record.tug));
+    }
+    slot.dirty = true;
 }

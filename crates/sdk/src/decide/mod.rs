@@ -9,6 +9,7 @@
 //! [`Core::steps`] → (mint → [`Core::secret_ready`]) → intents are stored → effects →
 //! [`Core::effect`] → look again → [`Core::looked_again`] → [`Core::end`].
 
+mod act;
 mod brake;
 pub mod conditions;
 mod core;
@@ -16,11 +17,14 @@ mod depart;
 mod facts;
 pub mod hints;
 mod judge;
+mod pass;
+mod server;
 mod settings;
 mod slot;
 #[cfg(test)]
 mod tests;
 mod views;
+mod wish;
 
 pub use self::brake::backoff;
 pub use self::core::{Core, Mode, PassEnd, PassPlan, ServerRecord, Stored, Summary};

@@ -1,5 +1,7 @@
 //! One consumer of one provider, as the core keeps it: wish, record, and what this pass saw.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::depart::Departure;
@@ -102,13 +104,14 @@ pub struct Record {
     pub taken: Option<Digest>,
     /// Asked for no more: how far its removal has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub departure: Option<Departure>,
+    pub departure: Option<Box<Departure>>,
     /// Logins that this consumer had before and that still work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<Login>,
 }
 
-fn is_zero(n: &u32) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+pub(super) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
@@ -135,7 +138,7 @@ pub enum Last {
         differences: Differences,
         /// Names of what differs.
         detail: Box<str>,
-        /// When it was seen.
+        /// Since when.
         at: Time,
     },
 }
@@ -175,8 +178,15 @@ impl Record {
             superseded: Vec::new(),
         }
     }
-    /// Ends brake, tug, delay and "taken": a changed wish or a person's word did (H-3, H-11).
-    pub(super) fn release(&mut self) {
+    /// Ends brake, tug, delay and "taken": a changed wish or a person's word did (H-3, H-11). Answers
+    /// whether there was anything to end.
+    pub(super) fn release(&mut self) -> bool {
+        let before = (self.awaiting_check, self.strikes, self.tug, self.failures);
+        let stood = before != (false, 0, 0, 0)
+            || !self.changes.is_empty()
+            || self.failed.is_some()
+            || self.not_before.is_some()
+            || self.taken.is_some();
         self.awaiting_check = false;
         self.strikes = 0;
         self.tug = 0;
@@ -185,10 +195,27 @@ impl Record {
         self.failed = None;
         self.not_before = None;
         self.taken = None;
+        stood
+    }
+    /// Forgets that it was held, and keeps that the login is ours: it was switched off on purpose, and
+    /// is to be applied again without that being a loss.
+    pub(super) fn apply_again(&mut self) {
+        if let Some(applied) = self.applied.take() {
+            self.intent = Some(applied);
+        }
+        self.last = Last::Never;
     }
     /// Whether it is braked: lost again after success, or in a tug of war.
     pub fn is_braked(&self) -> bool {
         self.strikes > 0 || self.tug > 0
+    }
+    /// How long its checks wait at most: an hour where the login is not ours, doubling while braked.
+    pub(super) fn wait(&self, settings: &super::Settings) -> Duration {
+        match self.strikes.max(self.tug) {
+            _ if self.taken.is_some() => super::settings::BRAKE_MAX,
+            0 => Duration::ZERO,
+            times => super::brake::check_interval(settings, times),
+        }
     }
     /// Whether the record says that this login is ours (H-18).
     pub fn claims(&self, login: &Login) -> bool {
@@ -197,6 +224,7 @@ impl Record {
     /// Stamps from the future count as now (O-37).
     pub(super) fn clamp(&mut self, now: Time, settings: &super::Settings) {
         let longest = super::settings::BRAKE_MAX.max(settings.verify_every);
+        self.applied_at = self.applied_at.map(|at| at.not_after(now));
         self.not_before = self.not_before.map(|at| at.not_after(now + longest));
         self.changes
             .iter_mut()
@@ -204,8 +232,9 @@ impl Record {
         if let Some(unknown) = &mut self.unknown {
             unknown.since = unknown.since.not_after(now);
         }
-        if let Last::Held { since, .. } = &mut self.last {
-            *since = since.not_after(now);
+        match &mut self.last {
+            Last::Never => {}
+            Last::Held { since: at, .. } | Last::Lost { at, .. } => *at = at.not_after(now),
         }
         if let Some(departure) = &mut self.departure {
             departure.clamp(now);
@@ -222,18 +251,32 @@ pub struct Slot {
     pub wanted: Option<Wanted>,
     /// What is remembered.
     pub record: Record,
-    /// When it was asked last, in this process.
+    /// On which pass it was asked last, in this process.
     pub(super) asked_at: Option<Time>,
-    /// When it answered last, in this process; a stored held answer counts from its pass.
+    /// When it answered last, as far as is known.
     pub(super) answered_at: Option<Time>,
+    /// Since which pass it was planned and never asked, because looks at others hang (H-9).
+    pub(super) waits_since: Option<Time>,
+    /// A person's word: write nothing until then (H-25).
+    pub(super) paused_until: Option<Time>,
     /// What this pass decided for it so far.
     pub(super) todo: Option<Step>,
     /// `create` must run once although nothing was seen: the adapter cannot be asked (H-10).
     pub(super) blind: Option<Why>,
+    /// Planned on this pass, and not answered yet.
+    pub(super) planned: bool,
+    /// Due at the next pass, whatever the timer says: new, changed, or a person's word.
+    pub(super) soon: bool,
+    /// The manifest names it, and its entry is refused or cannot be read (O-28, O-29).
+    pub(super) kept: bool,
+    /// The login that is there becomes ours with the next apply: its password fits (H-18).
+    pub(super) adopting: bool,
+    /// It is unknown only because the server is down: told once for all, and not stored.
+    pub(super) quiet: bool,
     /// Its record differs from what is stored.
     pub(super) dirty: bool,
-    /// A person's word: write nothing until then (H-25).
-    pub(super) paused_until: Option<Time>,
+    /// Its record is, or may be, in the store.
+    pub(super) stored: bool,
 }
 
 impl Slot {
@@ -244,13 +287,20 @@ impl Slot {
             record,
             asked_at: None,
             answered_at: None,
+            waits_since: None,
+            paused_until: None,
             todo: None,
             blind: None,
+            planned: false,
+            soon: false,
+            kept: false,
+            adopting: false,
+            quiet: false,
             dirty: false,
-            paused_until: None,
+            stored: false,
         }
     }
-    /// When it answered last.
+    /// When it answered last. After a restart: when it had answered for sure.
     pub fn checked_at(&self) -> Option<Time> {
         self.answered_at
     }
@@ -258,11 +308,28 @@ impl Slot {
     pub fn paused_until(&self) -> Option<Time> {
         self.paused_until
     }
+    /// Nothing is asked for it, nothing is leaving and nothing is left over: `status` shows it no more.
+    pub fn is_retired(&self) -> bool {
+        self.wanted.is_none()
+            && !self.kept
+            && self.record.departure.is_none()
+            && self.record.superseded.is_empty()
+    }
     /// Whether what was applied is what is asked: then a difference is a loss, else a change.
     pub(super) fn is_applied(&self) -> bool {
         self.wanted
             .as_ref()
             .is_some_and(|w| self.record.applied == Some(w.digest))
+    }
+    /// Whether its password is there.
+    pub(super) fn is_ready(&self) -> bool {
+        self.wanted
+            .as_ref()
+            .is_some_and(|w| w.secret == SecretState::Ready)
+    }
+    /// Not asked and not applied before then: brake, delay, or taken.
+    pub(super) fn delayed_until(&self, now: Time) -> Option<Time> {
+        self.record.not_before.filter(|at| *at > now)
     }
     /// How it stands, in the words of `status`.
     pub fn state(&self) -> State {
