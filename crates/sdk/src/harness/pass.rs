@@ -53,7 +53,11 @@ impl Provisioner {
         let end = self.core.end(self.now());
         let open = self.without_answer(asked, began);
         let stored = self.finish(&end, &open).await;
-        acted.and(stored).map_err(|fault| self.scrub_fault(fault))?;
+        if let Err(fault) = acted.and(stored) {
+            // What was held back waits for no regular turn.
+            self.core.hint();
+            return Err(self.scrub_fault(fault));
+        }
         let report = self.report(began, &end);
         for observer in &self.parts.observers {
             observer.passed(&report);

@@ -8,9 +8,10 @@ use crate::bus::{Bucket, Bus, Key, Rev, Write};
 use crate::condition::ConditionId;
 use crate::decide::conditions::Kept;
 
-/// A condition that stands and did not change is written once in this many passes. Meanwhile it is as
-/// fresh as its owner's beat, which every pass writes: count, `last_seen` and the ages in its message
-/// lag behind, its state never does.
+/// A condition that stands and did not change is written on a process's first pass, so that counts go on
+/// over processes that make one each, and then once in this many passes. Meanwhile it is as fresh as its
+/// owner's beat, which every pass writes: count, `last_seen` and the ages in its message lag behind, its
+/// state never does.
 const REFRESH_EVERY: u64 = 10;
 
 /// What of the conditions is on the bus.
@@ -26,7 +27,8 @@ struct Shelved {
     /// As it is stored, but for what only counts.
     kept: Option<Kept>,
     rev: Option<Rev>,
-    written: u64,
+    /// On which pass of this process; none yet.
+    written: Option<u64>,
 }
 
 impl Shelf {
@@ -41,7 +43,7 @@ impl Shelf {
             let shelved = Shelved {
                 kept: Some(kept),
                 rev: Some(entry.rev),
-                written: 0,
+                written: None,
             };
             shelf.stored.insert(id, shelved);
         }
@@ -73,8 +75,10 @@ impl Shelf {
         if old.action != new.action {
             old.action.clone_from(&new.action);
         }
-        let old_news = shelved.written + REFRESH_EVERY <= self.passes;
-        *stored != *kept || (kept.raised && news && old_news)
+        let lags = shelved
+            .written
+            .is_none_or(|pass| pass + REFRESH_EVERY <= self.passes);
+        *stored != *kept || (kept.raised && news && lags)
     }
 }
 
@@ -134,7 +138,7 @@ impl Provisioner {
                 shelved.or_insert(Shelved {
                     kept: None,
                     rev,
-                    written: 0,
+                    written: None,
                 });
             }
             self.shelf.stale = false;
@@ -157,7 +161,7 @@ impl Provisioner {
             let shelved = Shelved {
                 kept: outcome.done.then(|| kept.clone()),
                 rev: outcome.rev,
-                written: self.shelf.passes,
+                written: Some(self.shelf.passes),
             };
             self.shelf.stored.insert(kept.condition.id.clone(), shelved);
         }

@@ -28,6 +28,7 @@ struct Inner {
     sealed: usize,
     faults: VecDeque<MintFault>,
     calls: usize,
+    again: usize,
 }
 
 impl FakeMint {
@@ -54,6 +55,10 @@ impl FakeMint {
     pub fn versions(&self) -> usize {
         lock(&self.inner).versions.len()
     }
+    /// How often it was asked for a consumer that had a version already: a second mint (H-22).
+    pub fn asked_again(&self) -> usize {
+        lock(&self.inner).again
+    }
     /// How often it was called.
     pub fn calls(&self) -> usize {
         lock(&self.inner).calls
@@ -70,6 +75,7 @@ impl Mint for FakeMint {
         let fault = {
             let mut inner = lock(&self.inner);
             inner.calls += 1;
+            inner.again += usize::from(inner.versions.contains_key(consumer));
             inner.faults.pop_front()
         };
         if let Some(fault) = fault {

@@ -24,6 +24,7 @@ struct State {
     on: bool,
     steps: Vec<String>,
     trap: Option<usize>,
+    sprung: bool,
 }
 
 impl Trace {
@@ -56,20 +57,20 @@ impl Trace {
     }
     /// A step is about to be taken.
     pub(super) async fn step(&self, name: impl FnOnce() -> String) {
-        let trapped = {
+        let first = {
             let mut state = lock(&self.0.state);
             if !state.on {
                 return;
             }
-            let trapped = state.trap == Some(state.steps.len());
-            if !trapped {
+            if state.trap != Some(state.steps.len()) {
                 state.steps.push(name());
+                return;
             }
-            trapped
+            !std::mem::replace(&mut state.sprung, true)
         };
-        if trapped {
+        if first {
             self.0.reached.notify_one();
-            std::future::pending::<()>().await;
         }
+        std::future::pending::<()>().await;
     }
 }

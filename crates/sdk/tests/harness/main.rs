@@ -2,5 +2,8 @@
 
 mod applying;
 mod asking;
+mod crash;
+mod store;
 mod support;
+mod telling;
 mod timing;
