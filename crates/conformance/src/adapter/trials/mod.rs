@@ -76,8 +76,8 @@ pub(super) const ALL: &[Trial] = trials! {
         h9_a_server_that_hangs_can_be_cut_off_and_answers_later,
         o42_a_connection_cut_anywhere_in_create_is_finished_next_time,
         h7_a_look_that_is_cut_off_is_never_an_answer,
-        h14_a_restart_is_hinted,
-        o18_after_a_restart_all_is_as_before_or_healed;
+        o18_after_a_restart_all_is_as_before_or_healed,
+        h14_a_restart_is_hinted;
     secrets:
         a4_the_admins_connection_carries_no_plain_password,
         s2_nothing_that_came_back_holds_a_secret;
