@@ -1,5 +1,5 @@
 //! Measures the embedded store on this machine's disk: `cargo run --release -p mesh-bus --example figures [FOLDER]`.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs::File;
 use std::io::Write as _;
