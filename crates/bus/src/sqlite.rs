@@ -89,7 +89,7 @@ pub(crate) fn open_writer(path: &Path, known: u32) -> Result<Connection, OpenFau
     conn.execute_batch("PRAGMA page_size = 8192;")?;
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     conn.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384;",
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864;",
     )?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)

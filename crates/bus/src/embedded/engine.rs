@@ -11,9 +11,9 @@ use mesh_sdk::time::Time;
 use rusqlite::{Connection, Transaction};
 use tokio::sync::{broadcast, oneshot};
 
-use super::highwater::{self, HighWater, Seen};
+use super::highwater::{self, Edge, HighWater};
 use super::watch::{Change, LOOK, MOST};
-use super::{fault, io_fault, rows, schema, sql_fault};
+use super::{fault, rows, schema, sql_fault};
 use crate::files::Identity;
 use crate::sqlite;
 use crate::worker::Work;
@@ -323,39 +323,6 @@ fn rows_of_others(tx: &Connection, head: u64, seen: u64) -> rusqlite::Result<Cha
     }
     let keys = rows::changed_since(tx, seen, MOST)?;
     Ok(keys.map_or_else(Change::anything, Change::Keys))
-}
-
-/// What the high-water mark must say before a commit.
-struct Edge<'a> {
-    installation: &'a str,
-    epoch: Epoch,
-    reached: u64,
-    wanted: u64,
-}
-
-impl Edge<'_> {
-    /// Reads the mark anew, since other processes move it too, and writes it if it does not cover what
-    /// is wanted or if it is `due`. Answers whether it was written.
-    fn keep(&self, folder: &std::path::Path, due: bool) -> Result<bool, Fault> {
-        let seen = highwater::read(folder).map_err(|e| io_fault(&e))?;
-        let reserved = match seen {
-            Seen::Mark(mark) if mark.epoch == self.epoch.0 && mark.reserved >= self.wanted => {
-                if !due || mark.reached >= self.reached {
-                    return Ok(false);
-                }
-                mark.reserved
-            }
-            _ => highwater::reserve(self.wanted),
-        };
-        let mark = HighWater {
-            installation: self.installation.to_owned(),
-            epoch: self.epoch.0,
-            reached: self.reached,
-            reserved,
-        };
-        highwater::write(folder, &mark).map_err(|e| io_fault(&e))?;
-        Ok(true)
-    }
 }
 
 fn carry_out(
