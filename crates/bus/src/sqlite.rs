@@ -259,3 +259,41 @@ fn read_alone<T>(
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    //! A lone read never mixes two states.
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn write(path: &Path, n: i64) {
+        let conn = open_writer(path, 1).expect("open");
+        conn.execute_batch("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+            .expect("table");
+        conn.execute("DELETE FROM t", []).expect("empty");
+        conn.execute("INSERT INTO t VALUES (?1)", [n])
+            .expect("write");
+    }
+
+    #[test]
+    fn b9_what_was_read_while_a_writer_came_and_went_is_thrown_away() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("t.db");
+        write(&path, 1);
+        for stays in [false, true] {
+            let (looks, writer) = (Cell::new(0), Cell::new(None));
+            let got = read_alone(&path, |conn| {
+                let n: i64 = conn.query_row("SELECT n FROM t", [], |row| row.get(0))?;
+                looks.set(looks.get() + 1);
+                if looks.get() == 1 {
+                    write(&path, n + 1);
+                    writer.set(stays.then(|| open_writer(&path, 1).expect("open")));
+                }
+                Ok(n)
+            });
+            let now = if stays { 3 } else { 2 };
+            assert_eq!((got, looks.get()), (Ok(Some(now)), 2));
+        }
+    }
+}
