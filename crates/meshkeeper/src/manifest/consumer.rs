@@ -5,6 +5,7 @@ use std::path::Path;
 
 use mesh_sdk::adapter::Refusal;
 use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Secret};
+use toml::de::DeTable;
 
 use super::auth::{self, placeholder};
 use super::fields::{Fields, Item, Key, quoted};
@@ -41,6 +42,8 @@ pub(crate) struct Consumers<'c> {
     pub(crate) providers: &'c HashMap<String, Known<'c>>,
     pub(crate) base: &'c Path,
     pub(crate) line: &'c dyn Fn(usize) -> usize,
+    /// Where the text that is read begins in the whole.
+    pub(crate) offset: usize,
     pub(crate) problems: Vec<Problem>,
     pub(crate) provisions: Vec<Needed>,
     pub(crate) refused: Vec<Refused>,
@@ -51,8 +54,23 @@ pub(crate) struct Consumers<'c> {
 }
 
 impl Consumers<'_> {
+    /// Reads the tables of a piece of the text that begins at `offset`.
+    pub(crate) fn read_all(&mut self, table: &DeTable<'_>, offset: usize) {
+        self.offset = offset;
+        let (problems, provisions) = (self.problems.len(), self.provisions.len());
+        for (key, item) in table {
+            self.read(key, item);
+        }
+        for problem in self.problems.iter_mut().skip(problems) {
+            problem.shift(offset);
+        }
+        for needed in self.provisions.iter_mut().skip(provisions) {
+            needed.span = needed.span.start + offset..needed.span.end + offset;
+        }
+    }
+
     /// Reads one table. Its mistakes spoil it alone (H-3).
-    pub(crate) fn read(&mut self, key: &Key<'_>, item: &Item<'_>) {
+    fn read(&mut self, key: &Key<'_>, item: &Item<'_>) {
         let before = self.problems.len();
         let word = key.get_ref().as_ref();
         let name = ConsumerName::new(word)
@@ -189,7 +207,7 @@ impl Consumers<'_> {
             adopt,
             exact,
             weak,
-            line: (self.line)(key.span().start),
+            line: (self.line)(self.offset + key.span().start),
             span: key.span(),
         };
         if problems.len() == before
@@ -235,7 +253,7 @@ impl Consumers<'_> {
             provider: provider.map(str::to_owned),
             login,
             why,
-            line: (self.line)(at.span().start),
+            line: (self.line)(self.offset + at.span().start),
         });
     }
 }
