@@ -1,7 +1,5 @@
 //! What happened, once: the history's line and the log's line come from the same value.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
 
@@ -201,10 +199,11 @@ const FOLD_ABOVE: usize = 20;
 /// So many names are told of a folded storm.
 const NAMED: usize = 5;
 
-/// Folds a storm of events of one kind into one that counts them; rare ones stay single.
+/// Folds a storm of events of one kind into one that counts them; rare ones stay single. Kinds are told
+/// in the order in which the first of each came.
 #[derive(Debug, Default)]
 pub struct Fold {
-    kinds: BTreeMap<EventKind, Storm>,
+    kinds: Vec<(EventKind, Storm)>,
 }
 
 #[derive(Debug, Default)]
@@ -217,7 +216,12 @@ struct Storm {
 impl Fold {
     /// One more of this kind, about this subject. `make` is called only as long as it is told singly.
     pub fn add(&mut self, kind: EventKind, name: &str, make: impl FnOnce() -> Event) {
-        let storm = self.kinds.entry(kind).or_default();
+        let known = self.kinds.iter().position(|(known, _)| *known == kind);
+        let at = known.unwrap_or_else(|| {
+            self.kinds.push((kind, Storm::default()));
+            self.kinds.len() - 1
+        });
+        let storm = &mut self.kinds[at].1;
         storm.count += 1;
         if storm.first.len() < FOLD_ABOVE {
             storm.first.push(make());
@@ -228,7 +232,10 @@ impl Fold {
     }
     /// What is told.
     pub fn finish(self) -> Vec<Event> {
-        self.kinds.into_values().flat_map(Storm::finish).collect()
+        self.kinds
+            .into_iter()
+            .flat_map(|(_, storm)| storm.finish())
+            .collect()
     }
 }
 
@@ -283,6 +290,19 @@ mod tests {
         let detail = "c0, c1, c2, c3, c4 and 9995 others; the first: d";
         assert_eq!(folded[0].detail, detail);
         assert_eq!(folded[1].consumer, "c7");
+    }
+
+    #[test]
+    fn kinds_are_told_in_the_order_in_which_they_came() {
+        let mut fold = Fold::default();
+        for kind in [EventKind::Minted, EventKind::Applied, EventKind::Minted] {
+            fold.add(kind, "c1", || event(kind, 1));
+        }
+        let kinds: Vec<EventKind> = fold.finish().iter().map(|e| e.kind).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::Minted, EventKind::Minted, EventKind::Applied]
+        );
     }
 
     #[test]
