@@ -1,6 +1,7 @@
 //! The one read model: what the owners know, put together from the bus. It invents nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mesh_sdk::answer::Proof;
 use mesh_sdk::book;
@@ -50,7 +51,7 @@ pub struct LoopView {
     pub name: String,
     /// `provisioner`.
     pub class: String,
-    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet).
+    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet), `closed` (it cannot be opened).
     pub state: &'static str,
     /// When its last pass ended.
     #[serde(serialize_with = "rfc3339_option")]
@@ -192,7 +193,8 @@ impl Picture {
     /// Whether all is well: every provision is as asked, and no condition of weight stands that nobody
     /// silenced. The exit code of `status` and `apply` follows from it.
     pub fn is_well(&self) -> bool {
-        self.provisions.iter().all(|p| p.state.is_fine())
+        self.loops.iter().all(|l| l.state != "late")
+            && self.provisions.iter().all(|p| p.state.is_fine())
             && self.conditions.iter().all(|c| {
                 c.condition.severity == Severity::Info
                     || c.silenced_until.is_some_and(|at| at > self.at)
@@ -278,10 +280,10 @@ fn view_of(
     now: Time,
     daemon: bool,
 ) -> LoopView {
-    let slack =
-        std::time::Duration::from_secs_f64((provider.verify_every * 2.0).clamp(10.0, 3600.0));
+    let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
     let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
     let state = match next_pass {
+        _ if provider.closed.is_some() => "closed",
         _ if !daemon => "stopped",
         None => "waiting",
         Some(at) if now > at + slack => "late",
@@ -305,7 +307,7 @@ pub async fn conditions(
     loops: &[(LoopView, Option<LoopRecord>)],
     now: Time,
 ) -> Result<Vec<ConditionView>, PictureFault> {
-    let said = words::read(bus).await?;
+    let said: Vec<Word> = words::read(bus).await?.words().cloned().collect();
     let mut all = Vec::new();
     for entry in bus
         .list(Bucket::Condition, &Key::everything())
@@ -382,17 +384,18 @@ async fn provisions(
                 .and_then(|r| r.server.last_pass);
             let records: BTreeMap<ConsumerName, Record> =
                 read_records(bus, label).await?.into_iter().collect();
-            add_leftovers(&mut leftovers, label, &records);
+            add_leftovers(&mut leftovers, label, &records, &provider.removal_times());
             nodes.push(NodeRecords {
                 label: label.to_owned(),
                 last_pass,
                 records,
             });
         }
-        provisions.extend(wanted.iter().map(|entry| provision(entry, &nodes)));
+        let closed = provider.closed.as_ref().map(|closed| closed.why.as_str());
+        provisions.extend(wanted.iter().map(|entry| provision(entry, &nodes, closed)));
     }
     for refused in by_provider.into_values().flatten() {
-        provisions.push(provision(&refused, &[]));
+        provisions.push(provision(&refused, &[], None));
     }
     Ok((provisions, leftovers))
 }
@@ -407,8 +410,8 @@ fn add_leftovers(
     leftovers: &mut Vec<Leftover>,
     label: &str,
     records: &BTreeMap<ConsumerName, Record>,
+    settings: &Settings,
 ) {
-    let settings = Settings::default();
     for (consumer, record) in records {
         if let Some(departure) = &record.departure {
             let kind = match departure.phase() {
@@ -420,7 +423,7 @@ fn add_leftovers(
                 consumer: consumer.clone(),
                 login: record.login.clone(),
                 kind,
-                until: Some(departure.until(&settings)),
+                until: Some(departure.until(settings)),
             });
         }
         for login in &record.superseded {
@@ -435,7 +438,7 @@ fn add_leftovers(
     }
 }
 
-fn provision(entry: &WishEntry, nodes: &[NodeRecords]) -> ProvisionView {
+fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> ProvisionView {
     let mut view = ProvisionView {
         provider: entry.provider.clone(),
         consumer: entry.consumer.clone(),
@@ -480,6 +483,11 @@ fn provision(entry: &WishEntry, nodes: &[NodeRecords]) -> ProvisionView {
                 view.proof = Some(*proof);
             }
         }
+    }
+    // Nobody asks for it: what was known last is no answer (H-7).
+    if let (Some(why), State::Held | State::Disabled | State::Pending) = (closed, view.state) {
+        view.state = State::Unknown;
+        view.why = Some(why.to_owned());
     }
     view
 }

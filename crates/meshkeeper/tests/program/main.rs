@@ -6,5 +6,8 @@
 
 mod healing;
 mod lab;
+mod planning;
 mod redis;
+mod restarting;
+mod together;
 mod wait;
