@@ -78,7 +78,7 @@ fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
     code(picture)
 }
 
-fn show(cx: &Context<'_>, picture: &Picture) {
+pub(super) fn show(cx: &Context<'_>, picture: &Picture) {
     if cx.printer.is_json() {
         return cx.printer.json(picture);
     }

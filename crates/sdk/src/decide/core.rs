@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use super::slot::{Happening, Last, Record, Slot, Unknown};
+use super::slot::{Happening, Last, Record, Slot, Unknown, Why};
 use crate::adapter::{Capabilities, Server};
 use crate::condition::Fact;
 use crate::name::ConsumerName;
@@ -201,7 +201,9 @@ impl Core {
         let answered_at = record.answered_before(&self.settings, self.server.last_pass);
         let leaves = record.departure.is_some();
         let i = self.add(consumer, record);
+        let blind = !self.caps.holds;
         let slot = &mut self.slots[i];
+        slot.blind = blind.then_some(Why::Started);
         slot.stored = true;
         slot.answered_at = answered_at.map(|at| at.not_after(now));
         if leaves {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::brake::check_interval;
 use super::core::Core;
 use super::settings::Settings;
-use super::slot::{Happening, SecretState, Step, Unknown};
+use super::slot::{Happening, Step, Unknown};
+use super::wish::no_version;
 use crate::adapter::Listed;
 use crate::answer::MarkSeen;
 use crate::error::{Class, Error};
@@ -103,10 +104,11 @@ impl Departure {
             .map(|(a, b)| (a.not_after(now), b.not_after(now)));
         self.not_before = self.not_before.map(|at| at.not_after(now + BRAKE_WINDOW));
     }
-    /// A person's word: tried again now. Answers whether there was anything to end.
+    /// A person's word: tried again now, and judged anew. Answers whether there was anything to end.
     pub(super) fn release(&mut self) -> bool {
         let failed = std::mem::take(&mut self.failures) > 0;
-        self.not_before.take().is_some() || failed
+        let alone = self.left_alone.take().is_some();
+        self.not_before.take().is_some() || failed || alone
     }
     /// A whole wish without it was read again. Answers whether that is news to be stored.
     fn unwanted_still(&mut self, now: Time, apart: Duration) -> bool {
@@ -156,7 +158,6 @@ impl Core {
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         slot.wanted = None;
-        slot.blind = None;
         slot.soon = false;
         if let Some(departure) = &mut record.departure {
             slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);
@@ -177,10 +178,7 @@ impl Core {
     pub(super) fn wants_list(&self, now: Time) -> bool {
         let every = list_period(&self.settings);
         let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
-        let news = |slot: &super::Slot| {
-            let new = slot.wanted.as_ref().map(|w| &w.secret) == Some(&SecretState::New);
-            new && slot.delayed_until(now).is_none()
-        };
+        let news = |slot: &super::Slot| slot.is_new() && slot.delayed_until(now).is_none();
         let unseen = |i: &usize| {
             let departure = self.slots[*i].record.departure.as_deref();
             departure.is_some_and(Departure::was_never_listed)
@@ -226,11 +224,8 @@ impl Core {
             let Some(i) = self.index.get(consumer) else {
                 continue;
             };
-            if let Some(wanted) = &mut self.slots[*i].wanted
-                && wanted.secret == SecretState::New
-            {
-                wanted.secret = SecretState::Lost(super::pass::no_version());
-                self.slots[*i].todo = None;
+            if self.slots[*i].is_new() {
+                self.slots[*i].lose_secret(no_version());
             }
         }
     }

@@ -271,6 +271,7 @@ impl Core {
             _ if self.down => Seen::Nothing,
             T::ServerChanged | T::NotDurable if self.seen.is_none() => Seen::Nothing,
             T::BackendUnreachable if asked && !heard => Seen::Nothing,
+            T::BackendUnreachable if self.slots.iter().all(|s| s.wanted.is_none()) => Seen::Retired,
             T::BackendUnreachable if !asked && !self.caps.server => Seen::NotLooked,
             T::MassLoss if !heard => Seen::NotLooked,
             T::LookUnknown if self.list_fails.is_some() => Seen::Nothing,

@@ -271,6 +271,8 @@ pub struct Slot {
     pub(super) kept: bool,
     /// The login that is there becomes ours with the next apply: its password fits (H-18).
     pub(super) adopting: bool,
+    /// It had a password, and none is stored: that it is called new does not make it so (H-22).
+    pub(super) no_version: bool,
     /// It is unknown only because the server is down: told once for all, and not stored.
     pub(super) quiet: bool,
     /// Its record differs from what is stored.
@@ -295,6 +297,7 @@ impl Slot {
             soon: false,
             kept: false,
             adopting: false,
+            no_version: false,
             quiet: false,
             dirty: false,
             stored: false,

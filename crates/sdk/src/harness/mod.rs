@@ -229,16 +229,17 @@ impl Provisioner {
         let ProviderWish { mut whole, wishes } = wish;
         self.keep_minted(&mut whole);
         let kept: HashSet<ConsumerName> = whole.kept.iter().cloned().collect();
-        let known = self.core.slots().len();
         self.core.set_wish(whole, now);
         self.wishes.resize(self.core.slots().len(), None);
-        for slot in &self.core.slots()[known..] {
-            self.revs.push(self.asleep.remove(&slot.consumer));
-        }
+        self.revs.resize(self.core.slots().len(), None);
         for (consumer, one) in wishes {
-            if let Some(i) = self.core.slot_of(&consumer)
-                && !kept.contains(&consumer)
-            {
+            let Some(i) = self.core.slot_of(&consumer) else {
+                continue;
+            };
+            if let Some(rev) = self.asleep.remove(&consumer) {
+                self.revs[i] = Some(rev);
+            }
+            if !kept.contains(&consumer) {
                 self.wishes[i] = Some(one);
             }
         }

@@ -1,13 +1,12 @@
 //! One pass: look → decide → act → look again → record, conditions, history.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Provisioner, StoreFault};
 use crate::bus::Fault;
-use crate::condition::{Condition, ConditionId};
-use crate::decide::conditions::{Change, Seen, is_of_server};
-use crate::decide::{Core, Happening, Mode, PassEnd, State, Step, Summary};
+use crate::condition::Condition;
+use crate::decide::conditions::{Change, Seen};
+use crate::decide::{Happening, Mode, PassEnd, State, Step, Summary};
 use crate::event::{Event, EventKind, Fold};
 use crate::name::ConsumerName;
 use crate::time::Time;
@@ -48,11 +47,10 @@ impl Provisioner {
     pub async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.now();
         *self.store_hangs.get_mut() = false;
-        let asked = self.look().await;
+        self.look().await;
         let acted = self.act().await;
         let end = self.core.end(self.now());
-        let open = self.without_answer(asked, began);
-        let stored = self.finish(&end, &open).await;
+        let stored = self.finish(&end).await;
         if let Err(fault) = acted.and(stored) {
             // What was held back waits for no regular turn.
             self.core.hint();
@@ -68,7 +66,7 @@ impl Provisioner {
     /// Looks and decides, and does nothing. Whoever calls it drops this provisioner afterwards.
     pub async fn look_only(&mut self) -> Looked {
         self.core.hint();
-        drop(self.look().await);
+        self.look().await;
         let steps = self.core.steps(self.now());
         let end = self.core.end(self.now());
         Looked {
@@ -77,8 +75,7 @@ impl Provisioner {
         }
     }
 
-    /// Asks, and answers who was to be asked.
-    async fn look(&mut self) -> Vec<usize> {
+    async fn look(&mut self) {
         self.look_at_server().await;
         let plan = self.core.begin(self.now());
         if plan.list {
@@ -89,14 +86,6 @@ impl Provisioner {
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
         }
-        plan.ask
-    }
-
-    /// Who was to be asked on this pass and has not answered.
-    fn without_answer(&self, mut asked: Vec<usize>, began: Time) -> HashSet<usize> {
-        let slots = self.core.slots();
-        asked.retain(|i| slots[*i].checked_at().is_none_or(|at| at < began));
-        asked.into_iter().collect()
     }
 
     fn scrub_fault(&self, fault: StoreFault) -> StoreFault {
@@ -129,9 +118,9 @@ impl Provisioner {
 
     /// Conditions, history and records of a pass. Conditions that cannot be stored are told in the log
     /// all the same.
-    async fn finish(&mut self, end: &PassEnd, open: &HashSet<usize>) -> Result<(), StoreFault> {
+    async fn finish(&mut self, end: &PassEnd) -> Result<(), StoreFault> {
         let now = self.now();
-        let changes = self.look_at_conditions(now, end, open);
+        let changes = self.look_at_conditions(now, end);
         let events = self.events(&end.happenings, &changes);
         events.iter().for_each(Event::log);
         let records = self.store_records().await;
@@ -163,12 +152,7 @@ impl Provisioner {
         fold.finish()
     }
 
-    fn look_at_conditions(
-        &mut self,
-        now: Time,
-        end: &PassEnd,
-        open: &HashSet<usize>,
-    ) -> Vec<Change> {
+    fn look_at_conditions(&mut self, now: Time, end: &PassEnd) -> Vec<Change> {
         let facts = end.facts.iter().cloned().map(|mut fact| {
             fact.subject = self.subject(&fact.subject);
             fact.message = (self.parts.scrub)(&fact.message);
@@ -177,9 +161,10 @@ impl Provisioner {
         let facts = facts.collect();
         let (core, prefix) = (&self.core, format!("{}/", self.label));
         self.ledger.look(now, core.generation(), facts, |id| {
-            match id.subject.strip_prefix(&prefix) {
-                None => seen_server(core, id),
-                Some(consumer) => seen_consumer(core, consumer, open),
+            match id.subject.strip_prefix(&prefix).map(ConsumerName::new) {
+                None => core.saw(id.kind, None),
+                Some(Ok(consumer)) => core.saw(id.kind, Some(&consumer)),
+                Some(Err(_)) => Seen::Retired,
             }
         })
     }
@@ -207,33 +192,4 @@ fn told(change: &Change) -> (EventKind, &Condition) {
         Change::Changed(condition) => (EventKind::Changed, condition),
         Change::Cleared(condition) => (EventKind::Cleared, condition),
     }
-}
-
-fn seen_server(core: &Core, id: &ConditionId) -> Seen {
-    if is_of_server(id.kind) && core.is_down() {
-        Seen::Nothing
-    } else {
-        Seen::Good
-    }
-}
-
-/// What this pass saw of a consumer that no fact was found for. Whoever was to be asked and did not
-/// answer says nothing, least of all that it is well (C-4).
-fn seen_consumer(core: &Core, consumer: &str, open: &HashSet<usize>) -> Seen {
-    let name = ConsumerName::new(consumer).ok();
-    let Some(i) = name.and_then(|name| core.slot_of(&name)) else {
-        return Seen::Retired;
-    };
-    let slot = &core.slots()[i];
-    if slot.wanted.is_none() {
-        return match slot.record.departure {
-            None => Seen::Retired,
-            Some(_) if core.is_down() => Seen::Nothing,
-            Some(_) => Seen::Good,
-        };
-    }
-    if core.is_down() || slot.record.unknown.is_some() || open.contains(&i) {
-        return Seen::Nothing;
-    }
-    Seen::Good
 }

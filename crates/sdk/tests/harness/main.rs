@@ -1,5 +1,7 @@
 //! The driver on paused time: asking, applying, crashing, storing, stopping. Each test carries its rule.
 
+#![expect(clippy::expect_used, reason = "helpers of tests fail loudly")]
+
 mod applying;
 mod asking;
 mod crash;

@@ -124,10 +124,12 @@ impl World {
 
     /// The wish as the program would make it now: a minted password is there once it is a version.
     pub(crate) fn wish(&self) -> ProviderWish {
-        let mut wish = ProviderWish::default();
-        wish.whole = WholeWish {
-            generation: self.generation,
-            ..WholeWish::default()
+        let mut wish = ProviderWish {
+            whole: WholeWish {
+                generation: self.generation,
+                ..WholeWish::default()
+            },
+            ..ProviderWish::default()
         };
         for need in &self.needs {
             let password = need

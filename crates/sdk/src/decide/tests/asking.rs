@@ -543,6 +543,20 @@ fn h24_looks_counts_and_ages_go_on_over_restarts() {
 }
 
 #[test]
+fn h24_a_changed_wish_that_never_holds_is_braked_over_restarts() {
+    let mut rig = Rig::held(&["web"]);
+    rig.change("web", |w| w.digest = digest(2));
+    rig.says("web", lost(Difference::Password));
+    rig.after_create("web", lost(Difference::Password));
+    let mut applied = 0;
+    for _ in 0..60 {
+        rig.restart_and_wish();
+        applied += rig.next().creates().len();
+    }
+    assert!((5..=7).contains(&applied), "{applied} in an hour");
+}
+
+#[test]
 fn h24_a_server_that_is_down_is_down_over_restarts() {
     let mut rig = Rig::held(&["web"]);
     rig.server = failing(Class::Unreachable);
