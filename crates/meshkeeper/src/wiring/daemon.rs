@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::backoff;
 use mesh_sdk::harness::{Observer, ProviderWish};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret};
@@ -26,6 +27,8 @@ use crate::manifest::{Machine, Manifest, Provider};
 const REREAD: Duration = Duration::from_secs(600);
 /// The shortest, while something leaves quickly.
 const REREAD_MIN: Duration = Duration::from_secs(1);
+/// After a wish in which somebody had no password yet: with the password it is another one.
+const AFTER_NEW: Duration = Duration::from_secs(5);
 /// A provider whose admin password could not be read is tried again this often.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -54,6 +57,8 @@ pub struct Daemon {
     /// The newest request for a pass, and whether the manifest is read again before it is handed on.
     asked: u64,
     reading_first: bool,
+    /// So many wishes in a row had somebody without a password.
+    with_new: u32,
     stop: CancellationToken,
     source_key: Secret,
     adoptions: HashMap<(ProviderName, ConsumerName), bool>,
@@ -94,6 +99,7 @@ impl Daemon {
             generation: 0,
             asked: 0,
             reading_first: false,
+            with_new: 0,
             stop,
             source_key,
             adoptions: HashMap::new(),
@@ -149,10 +155,10 @@ impl Daemon {
             .values()
             .map(|p| p.timing.list_every.min(p.timing.remove_after));
         let usual = wanted.min().unwrap_or(REREAD).clamp(REREAD_MIN, REREAD);
-        if self.without_loop.is_empty() {
-            usual
-        } else {
-            usual.min(RETRY)
+        match (self.with_new, self.without_loop.is_empty()) {
+            (0, true) => usual,
+            (0, false) => usual.min(RETRY),
+            (n, _) => usual.min(backoff(AFTER_NEW, n - 1, REREAD)),
         }
     }
 
@@ -198,6 +204,7 @@ impl Daemon {
         };
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
+        self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
         let bus = self.installation.bus.as_ref();
         self.generation = wish::publish(bus, &mut built, self.clock.now()).await?;
         self.wishes = std::mem::take(&mut built.wishes);

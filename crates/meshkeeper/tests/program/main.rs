@@ -4,8 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod braking;
 mod healing;
 mod lab;
+mod nodes;
+mod owning;
 mod planning;
 mod redis;
 mod restarting;

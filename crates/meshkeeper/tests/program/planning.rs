@@ -224,21 +224,3 @@ fn the_picture_has_the_contracts_fields_and_times_in_rfc_3339() {
     assert_eq!(status["loops"][0]["state"], "stopped");
     assert!(status["loops"][0]["next_pass"].is_null());
 }
-
-#[test]
-fn r4_strangers_are_counted() {
-    let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "somebody",
-        "on",
-        ">somebodys-password",
-        "~*",
-        "+@all",
-    ]);
-    lab.cache(&redis, "", ["web"]);
-    lab.mesh(&["apply"]).ends(0);
-    assert_eq!(lab.status()["strangers"]["cache"], 1);
-    assert!(redis.lets_in("somebody", "somebodys-password"));
-}
