@@ -135,9 +135,10 @@ async fn records(
 pub(super) async fn load(parts: &Parts, name: &str, label: &str) -> Result<Loaded, StoreFault> {
     let given_up = || Err(Fault::Unreachable("no answer in time".to_owned()).into());
     tokio::select! {
+        biased;
+        () = parts.stop.cancelled() => given_up(),
         loaded = load_all(parts.bus.as_ref(), name, label) => loaded,
         () = tokio::time::sleep(LOAD_TIMEOUT) => given_up(),
-        () = parts.stop.cancelled() => given_up(),
     }
 }
 
