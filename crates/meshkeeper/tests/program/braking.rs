@@ -137,5 +137,5 @@ fn h15_a_login_that_changes_after_being_held_is_a_tug_of_war() {
         conditions.contains(&"TugOfWar cache/web".to_owned()),
         "{conditions:?}"
     );
-    lab.mesh(&["conditions"]).ends(0).says("other password");
+    lab.mesh(&["explain", "web"]).ends(0).says("other password");
 }

@@ -11,6 +11,8 @@ mod nodes;
 mod owning;
 mod planning;
 mod redis;
+mod removing;
 mod restarting;
 mod together;
 mod wait;
+mod wishing;

@@ -182,5 +182,5 @@ fn h19_reserved_logins_are_refused_before_anything_is_written() {
     assert!(default.contains("nopass"), "{default}");
     assert!(redis.users().contains("web"));
     let states = lab.states();
-    assert_eq!(states, ["web=held", "all=refused"]);
+    assert_eq!(states, ["all=refused", "web=held"]);
 }
