@@ -166,7 +166,7 @@ fn core(root: &Path, quick: bool) -> Result<Vec<Row>> {
         "--package",
         "mesh-sdk",
         "--bench",
-        "core",
+        "decide",
         "--",
     ]);
     command.args(["--output-format", "bencher"]);
@@ -190,10 +190,11 @@ fn core(root: &Path, quick: bool) -> Result<Vec<Row>> {
             .filter(char::is_ascii_digit)
             .collect();
         let ours = std::time::Duration::from_nanos(nanos.parse().context("no figure")?);
-        let each = 100_000.0 / ours.as_secs_f64() / 1e6;
+        let count: f64 = name.rsplit('/').next().and_then(|n| n.parse().ok()).unwrap_or(1.0);
+        let each = count / ours.as_secs_f64() / 1e6;
         let row = Row {
             what: format!("the core alone: {name}"),
-            on: "100,000 consumers".to_owned(),
+            on: "no server".to_owned(),
             ours,
             raw: None,
             target: page::Target::None,
