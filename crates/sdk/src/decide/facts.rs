@@ -3,8 +3,9 @@
 use super::brake::check_interval;
 use super::conditions::Seen;
 use super::core::Core;
+use super::record::{Last, Unknown};
 use super::settings::TUG_CHANGES;
-use super::slot::{Happening, Last, SecretState, Slot, Unknown};
+use super::slot::{Happening, SecretState, Slot};
 use crate::answer::Difference;
 use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
 use crate::error::Class;
@@ -271,6 +272,7 @@ impl Core {
             _ if self.down => Seen::Nothing,
             T::ServerChanged | T::NotDurable if self.seen.is_none() => Seen::Nothing,
             T::BackendUnreachable if asked && !heard => Seen::Nothing,
+            T::BackendUnreachable if self.slots.iter().all(|s| s.wanted.is_none()) => Seen::Retired,
             T::BackendUnreachable if !asked && !self.caps.server => Seen::NotLooked,
             T::MassLoss if !heard => Seen::NotLooked,
             T::LookUnknown if self.list_fails.is_some() => Seen::Nothing,

@@ -2,9 +2,10 @@
 
 use super::brake::{check_interval, note_change};
 use super::core::Core;
-use super::pass::no_version;
+use super::record::{Last, Unknown};
 use super::settings::{BRAKE_MAX, TUG_WINDOW};
-use super::slot::{Happening, Last, SecretState, Slot, Step, Unknown, Why};
+use super::slot::{Happening, SecretState, Slot, Step, Why};
+use super::wish::no_version;
 use crate::answer::{Difference, Held, Lost, MarkSeen};
 use crate::error::Error;
 use crate::time::Time;
@@ -91,10 +92,8 @@ impl Core {
         }
         let run_no = self.server.run_no;
         let slot = &mut self.slots[i];
-        if let Some(wanted) = &mut slot.wanted
-            && wanted.secret == SecretState::New
-        {
-            wanted.secret = SecretState::Lost(no_version());
+        if slot.is_new() {
+            slot.lose_secret(no_version());
         }
         let record = &mut slot.record;
         let failed = record.failed.take().is_some();
@@ -225,7 +224,7 @@ impl Core {
         let slot = &mut self.slots[i];
         let claim = claim(slot, lost);
         let (applied, known) = (slot.is_applied(), slot.is_known());
-        let Some(wanted) = &mut slot.wanted else {
+        let Some(wanted) = &slot.wanted else {
             return;
         };
         if claim == Claim::Taken {
@@ -239,10 +238,10 @@ impl Core {
             return;
         }
         slot.dirty |= slot.record.taken.take().is_some();
-        let step = match &mut wanted.secret {
+        let step = match &wanted.secret {
             SecretState::Lost(_) => return,
-            secret @ SecretState::New if known || claim != Claim::Free => {
-                *secret = SecretState::Lost(no_version());
+            SecretState::New if known || claim != Claim::Free => {
+                slot.lose_secret(no_version());
                 return;
             }
             SecretState::New => Step::Mint,

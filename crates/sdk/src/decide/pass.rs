@@ -2,7 +2,9 @@
 
 use super::brake::chance;
 use super::core::{Core, Mode, Pass, PassEnd, PassPlan};
-use super::slot::{Last, SecretState, Step, Unknown, Why};
+use super::record::{Last, Unknown};
+use super::slot::{SecretState, Step, Why};
+use super::wish::no_version;
 use crate::answer::Answer;
 use crate::error::{Class, Error};
 use crate::time::Time;
@@ -42,11 +44,12 @@ impl Core {
         self.pass.open = ask.len();
         self.pass.mode = Some(mode);
         self.pass.plan.clone_from(&ask);
-        PassPlan {
-            mode,
-            list: !self.down && !self.is_other_server() && self.wants_list(now),
-            ask,
+        let list = !self.down && !self.is_other_server() && self.wants_list(now);
+        if !list && !self.down {
+            // Nothing is to be listed any more: that it could not be is nobody's trouble.
+            self.list_fails = None;
         }
+        PassPlan { mode, ask, list }
     }
 
     /// Who is to be asked: on a regular pass everyone who is not delayed; on one between, whoever is
@@ -120,15 +123,15 @@ impl Core {
                 (false, _) => Why::Changed,
             };
             let known = slot.is_known();
-            let Some(wanted) = &mut slot.wanted else {
+            let Some(wanted) = &slot.wanted else {
                 continue;
             };
             if slot.record.taken == Some(wanted.digest) {
                 continue;
             }
-            match &mut wanted.secret {
+            match &wanted.secret {
                 SecretState::Ready => slot.todo = Some(Step::Create(why)),
-                secret @ SecretState::New if known => *secret = SecretState::Lost(no_version()),
+                SecretState::New if known => slot.lose_secret(no_version()),
                 SecretState::New => slot.todo = Some(Step::Mint),
                 SecretState::Lost(_) => {}
             }
@@ -147,14 +150,18 @@ impl Core {
         if !std::mem::take(&mut slot.planned) {
             return;
         }
-        slot.asked_at = Some(self.pass.at);
+        // Where one call that hangs stands for all, nobody knows who was asked: they go first again.
+        let hung = matches!(&answer, Err(error) if error.class() == Class::TimedOut);
+        if !(hung && self.pass.mode == Some(Mode::Bulk)) {
+            slot.asked_at = Some(self.pass.at);
+        }
         self.pass.open -= 1;
         self.pass.summary.asked += 1;
         match answer {
             Ok(Answer::Held(held)) => self.held(i, now, held),
             Ok(Answer::Lost(lost)) => self.lost(i, now, *lost),
             Err(error) => {
-                self.pass.asking_ended |= error.class() == Class::TimedOut;
+                self.pass.asking_ended |= hung;
                 self.unknown(i, now, &error);
             }
         }
@@ -254,6 +261,9 @@ impl Core {
     /// Who was not asked goes first next time, in this process or the next (H-9). Whoever waits in vain
     /// for too long is unknown, like those whose look failed: silence must not read as well (H-7).
     fn note_not_asked(&mut self, now: Time) {
+        if self.pass.bulk_hung && self.pass.open == 0 {
+            return;
+        }
         let first = self.pass.plan.iter().find(|i| self.slots[**i].planned);
         let from = first.map(|i| self.slots[*i].consumer.clone());
         if from != self.server.ask_from && (from.is_some() || self.pass.regular) {
@@ -307,8 +317,4 @@ impl super::Slot {
     pub(super) fn is_known(&self) -> bool {
         self.record.claims(&self.record.login) || !self.record.superseded.is_empty()
     }
-}
-
-pub(super) fn no_version() -> String {
-    "the backend or the record knows this consumer, and no secret is stored for it".to_owned()
 }

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::core::Core;
-use super::slot::{Happening, Record, SecretState, Slot, Wanted, WholeWish, Why};
+use super::record::Record;
+use super::slot::{Happening, SecretState, Slot, Wanted, WholeWish, Why};
 use crate::name::ConsumerName;
 use crate::provision::Digest;
 use crate::time::Time;
@@ -94,19 +95,17 @@ impl Core {
         if self.slots[i].record.login != wanted.login {
             self.supersede(i, &wanted);
         }
-        let blind = !self.caps.holds;
         let slot = &mut self.slots[i];
         if is_changed(slot, &wanted) {
             slot.dirty |= slot.record.release();
         }
-        if slot.wanted.is_none() && blind {
-            slot.blind = Some(Why::Started);
-        }
         slot.soon = true;
         let secret = match (slot.wanted.take().map(|w| w.secret), wanted.secret) {
-            (Some(lost @ SecretState::Lost(_)), SecretState::New) => lost,
+            (Some(lost @ SecretState::Lost(_)), SecretState::New) if slot.no_version => lost,
+            (_, SecretState::New) if slot.no_version => SecretState::Lost(no_version()),
             (_, secret) => secret,
         };
+        slot.no_version &= secret != SecretState::Ready;
         slot.wanted = Some(Wanted { secret, ..wanted });
     }
 
@@ -156,11 +155,7 @@ impl Core {
     }
     /// The password cannot be had: nothing is written (H-22, S-4).
     pub fn secret_lost(&mut self, i: usize, why: String) {
-        let slot = &mut self.slots[i];
-        if let Some(wanted) = &mut slot.wanted {
-            wanted.secret = SecretState::Lost(why);
-            slot.todo = None;
-        }
+        self.slots[i].lose_secret(why);
     }
 
     /// A person's word for one consumer, or for all: brake, delays and "taken" end, and it is asked now.
@@ -199,6 +194,25 @@ impl Core {
     }
 }
 
+pub(super) fn no_version() -> String {
+    "the backend or the record knows this consumer, and no secret is stored for it".to_owned()
+}
+
+impl Slot {
+    /// There must be a password and there is none: until one is handed back, no wish makes it new.
+    pub(super) fn lose_secret(&mut self, why: String) {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.secret = SecretState::Lost(why);
+            self.no_version = true;
+            self.todo = None;
+        }
+    }
+    /// A new consumer has no password yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.wanted.as_ref().map(|w| &w.secret) == Some(&SecretState::New)
+    }
+}
+
 /// Whether a wish is another one than what was asked for or applied (H-1). A password that cannot be
 /// read for a while is no change.
 fn is_changed(slot: &Slot, wanted: &Wanted) -> bool {
@@ -222,8 +236,8 @@ fn is_changed(slot: &Slot, wanted: &Wanted) -> bool {
         Some(before) if before.secret == SecretState::Ready => before.digest != wanted.digest,
         _ => slot
             .record
-            .applied
-            .or(slot.record.intent)
+            .intent
+            .or(slot.record.applied)
             .is_some_and(|known| known != wanted.digest),
     }
 }

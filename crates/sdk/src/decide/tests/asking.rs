@@ -85,12 +85,21 @@ fn h5_an_answer_nobody_asked_for_is_no_answer() {
 #[test]
 fn h6_lost_is_applied_again_on_the_same_pass_and_says_what_differed() {
     let mut rig = Rig::held(&["web", "db"]);
-    rig.says("web", lost(Difference::GrantsMissing));
+    rig.says(
+        "web",
+        Ok(Answer::Lost(Box::new(Lost {
+            differences: Difference::GrantsMissing.into(),
+            detail: "missing ~web:*".into(),
+            mark: MarkSeen::Ours,
+            password_fits: true,
+        }))),
+    );
     let did = rig.next();
     let differences = Difference::GrantsMissing.into();
+    let detail: Box<str> = "missing ~web:*".into();
     let why = crate::decide::Why::Lost(differences);
     assert_eq!(did.steps, [("web".into(), Step::Create(why))]);
-    assert!(did.happened(&Happening::Healed(differences, "".into())));
+    assert!(did.happened(&Happening::Healed(differences, detail)));
     assert_eq!((did.summary.lost, did.summary.applied), (1, 1));
     assert_eq!(rig.state("web"), State::Held);
     rig.next();
@@ -540,6 +549,20 @@ fn h24_looks_counts_and_ages_go_on_over_restarts() {
     }
     assert_eq!(told, Some(6), "unknown_after is counted over processes");
     assert!((5..=8).contains(&applied), "the brake is one: {applied}");
+}
+
+#[test]
+fn h24_a_changed_wish_that_never_holds_is_braked_over_restarts() {
+    let mut rig = Rig::held(&["web"]);
+    rig.change("web", |w| w.digest = digest(2));
+    rig.says("web", lost(Difference::Password));
+    rig.after_create("web", lost(Difference::Password));
+    let mut applied = 0;
+    for _ in 0..60 {
+        rig.restart_and_wish();
+        applied += rig.next().creates().len();
+    }
+    assert!((5..=7).contains(&applied), "{applied} in an hour");
 }
 
 #[test]

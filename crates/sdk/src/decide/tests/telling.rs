@@ -110,6 +110,9 @@ fn c4_an_adapter_that_tells_no_server_says_nothing_between_looks() {
     rig.wait(secs(5));
     rig.pass();
     assert_eq!(saw(&rig), Seen::NotLooked);
+    rig.wish_for(vec![]);
+    rig.next();
+    assert_eq!(saw(&rig), Seen::Retired, "nobody is left to be asked for");
 }
 
 #[test]
