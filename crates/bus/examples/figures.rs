@@ -1,5 +1,5 @@
 //! Measures the embedded store on this machine's disk: `cargo run --release -p mesh-bus --example figures [FOLDER]`.
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,8 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mesh_bus::embedded::{EmbeddedBus, Settings};
+use mesh_bus::mint;
+use mesh_bus::vault::{KeySource, SealedVault};
 use mesh_sdk::bus::{Bucket, Bus, Entry, Expect, Key, Put, Write};
 use mesh_sdk::clock::Clock;
+use mesh_sdk::name::{ConsumerName, ProviderName};
+use mesh_sdk::scrub::Scrubber;
+use mesh_sdk::secret::Secret;
+use mesh_sdk::vault::Vault;
 
 fn tell(what: &str, figure: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{what:<58} {figure}");
@@ -134,6 +140,7 @@ async fn history(bus: &EmbeddedBus) {
 
 #[tokio::main]
 async fn main() {
+    scrub();
     let given = std::env::args_os().nth(1).map(PathBuf::from);
     let base = given.unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::tempdir_in(base).expect("folder");
@@ -173,6 +180,84 @@ async fn main() {
         .bus;
     tell("open, 100000 rows", ms(start.elapsed()));
     drop(bus);
+    vault(folder.path()).await;
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let digits = line.map(|line| {
+        line.chars()
+            .filter(char::is_ascii_digit)
+            .collect::<String>()
+    });
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+async fn vault(folder: &Path) {
+    let vault = SealedVault::open(folder, &KeySource::Folder).expect("open");
+    let cache = ProviderName::new("cache").expect("name");
+    let name = |n: usize| ConsumerName::new(&format!("consumer-{n:06}")).expect("name");
+    let one = |n| (name(n), mint::password(mint::os_random).expect("random"));
+    let start = Instant::now();
+    vault
+        .keep_many(&cache, (0..100_000).map(one).collect())
+        .await
+        .expect("kept");
+    tell("mint and keep_many of 100000 secrets", ms(start.elapsed()));
+    let start = Instant::now();
+    for n in 0..100 {
+        let (name, secret) = one(n);
+        vault.keep(&cache, &name, &secret).await.expect("kept");
+    }
+    tell("keep, one after the other, each", ms(start.elapsed() / 100));
+    drop(vault);
+    let start = Instant::now();
+    let vault = SealedVault::open(folder, &KeySource::Folder).expect("open");
+    let all = vault.open_many(&cache).await.expect("read");
+    tell(
+        &format!("open the vault and open_many of {}", all.len()),
+        ms(start.elapsed()),
+    );
+    assert!(all.iter().all(|kept| kept.secret.is_ok()));
+}
+
+fn scrub() {
+    let minted = || Arc::new(mint::password(mint::os_random).expect("random"));
+    let secrets: Vec<Arc<Secret>> = (0..100_000).map(|_| minted()).collect();
+    let scrubber = Scrubber::new();
+    let before = resident();
+    let start = Instant::now();
+    let sample = String::from_utf8_lossy(secrets[77].expose()).into_owned();
+    scrubber.add_all(secrets);
+    tell(
+        &format!("a scrubber learns {} secrets", scrubber.known()),
+        ms(start.elapsed()),
+    );
+    tell(
+        "its index, beside the secrets themselves",
+        format!("{} KiB", resident().saturating_sub(before)),
+    );
+    let plain = "2026-11-30T10:00:00Z  INFO mesh::harness: pass done provider=cache asked=100000 \
+                 answered=100000 unknown=0 lost=3 healed=3 ms=412 next=2026-11-30T10:01:00Z";
+    let url = format!("error: redis://web:{sample}@127.0.0.1:6379/0 refused");
+    for (what, text) in [("without a secret", plain), ("with one", &url)] {
+        let start = Instant::now();
+        for _ in 0..10_000 {
+            std::hint::black_box(scrubber.scrub(std::hint::black_box(text)));
+        }
+        tell(
+            &format!("scrub of a line of {} bytes {what}", text.len()),
+            format!("{:.1} us", start.elapsed().as_secs_f64() * 1e6 / 10_000.0),
+        );
+    }
+    let long = plain.repeat(6000);
+    let start = Instant::now();
+    std::hint::black_box(scrubber.scrub(&long));
+    tell(
+        &format!("scrub of {} bytes", long.len()),
+        ms(start.elapsed()),
+    );
 }
 
 async fn bulk_many(bus: &EmbeddedBus) -> Duration {

@@ -89,7 +89,7 @@ pub(crate) fn open_writer(path: &Path, known: u32) -> Result<Connection, OpenFau
     conn.execute_batch("PRAGMA page_size = 8192;")?;
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     conn.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384;",
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864;",
     )?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
@@ -259,6 +259,7 @@ fn read_alone<T>(
     }
     Err(last)
 }
+
 /// A reader runs on a thread of its own; it lets the writer finish what it is at.
 #[expect(
     clippy::disallowed_methods,
@@ -266,4 +267,42 @@ fn read_alone<T>(
 )]
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
+}
+
+#[cfg(test)]
+mod tests {
+    //! A lone read never mixes two states.
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn write(path: &Path, n: i64) {
+        let conn = open_writer(path, 1).expect("open");
+        conn.execute_batch("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+            .expect("table");
+        conn.execute("DELETE FROM t", []).expect("empty");
+        conn.execute("INSERT INTO t VALUES (?1)", [n])
+            .expect("write");
+    }
+
+    #[test]
+    fn b9_what_was_read_while_a_writer_came_and_went_is_thrown_away() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("t.db");
+        write(&path, 1);
+        for stays in [false, true] {
+            let (looks, writer) = (Cell::new(0), Cell::new(None));
+            let got = read_alone(&path, |conn| {
+                let n: i64 = conn.query_row("SELECT n FROM t", [], |row| row.get(0))?;
+                looks.set(looks.get() + 1);
+                if looks.get() == 1 {
+                    write(&path, n + 1);
+                    writer.set(stays.then(|| open_writer(&path, 1).expect("open")));
+                }
+                Ok(n)
+            });
+            let now = if stays { 3 } else { 2 };
+            assert_eq!((got, looks.get()), (Ok(Some(now)), 2));
+        }
+    }
 }

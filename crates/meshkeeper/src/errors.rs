@@ -102,6 +102,13 @@ impl Problem {
             ..self
         }
     }
+    /// Moves every place by `offset` bytes.
+    pub(crate) fn shift(&mut self, offset: usize) {
+        let spans = self.also.iter_mut().map(|(span, _)| span);
+        for span in spans.chain([&mut self.span]) {
+            *span = span.start + offset..span.end + offset;
+        }
+    }
     /// With another place that belongs to it.
     #[must_use]
     pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {

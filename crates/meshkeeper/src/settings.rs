@@ -40,6 +40,11 @@ impl Environment for Process {
     }
 }
 
+/// The process's arguments, its own name first.
+pub fn arguments() -> impl Iterator<Item = OsString> {
+    std::env::args_os()
+}
+
 /// What to log, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSettings {

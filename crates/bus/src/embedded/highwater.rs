@@ -9,7 +9,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
+use mesh_sdk::bus::{Epoch, Fault};
 use serde::{Deserialize, Serialize};
+
+use super::io_fault;
 
 use crate::files;
 
@@ -66,9 +69,41 @@ pub(super) fn write(folder: &Path, mark: &HighWater) -> io::Result<()> {
     files::write_whole(&path(folder), &bytes)
 }
 
-/// The upper edge for a revision that is to be given out.
-pub(super) const fn reserve(seq: u64) -> u64 {
-    seq.saturating_add(BLOCK)
+/// What the high-water mark must say before a commit.
+pub(super) struct Edge<'a> {
+    /// The installation.
+    pub(super) installation: &'a str,
+    /// The epoch of the store.
+    pub(super) epoch: Epoch,
+    /// What it holds now.
+    pub(super) reached: u64,
+    /// The newest revision that the commit may give out.
+    pub(super) wanted: u64,
+}
+
+impl Edge<'_> {
+    /// Reads the mark anew, since other processes move it too, and writes it if it does not cover what
+    /// is wanted or if it is `due`. Answers whether it was written.
+    pub(super) fn keep(&self, folder: &Path, due: bool) -> Result<bool, Fault> {
+        let seen = read(folder).map_err(|e| io_fault(&e))?;
+        let reserved = match seen {
+            Seen::Mark(mark) if mark.epoch == self.epoch.0 && mark.reserved >= self.wanted => {
+                if !due || mark.reached >= self.reached {
+                    return Ok(false);
+                }
+                mark.reserved
+            }
+            _ => self.wanted.saturating_add(BLOCK),
+        };
+        let mark = HighWater {
+            installation: self.installation.to_owned(),
+            epoch: self.epoch.0,
+            reached: self.reached,
+            reserved,
+        };
+        write(folder, &mark).map_err(|e| io_fault(&e))?;
+        Ok(true)
+    }
 }
 
 /// Why a store was given a new epoch when it was opened.

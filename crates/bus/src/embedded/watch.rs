@@ -11,8 +11,9 @@ use tokio::sync::broadcast::error::RecvError;
 /// How often other processes' writes are looked for, while somebody watches.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// A watcher that is further behind than so many commits lists anew.
-pub(super) const BEHIND: usize = 1024;
-/// More keys than this in another process's writes are told as a gap.
+pub(super) const BEHIND: usize = 256;
+/// More keys than this in one commit are told as a gap: listing anew is no dearer, and what a slow
+/// watcher keeps waiting stays small.
 pub(super) const MOST: usize = 1000;
 
 /// What one commit changed.
@@ -20,8 +21,27 @@ pub(super) const MOST: usize = 1000;
 pub(super) enum Change {
     /// These keys.
     Keys(Vec<(Bucket, Key)>),
-    /// Too much to tell, or not known.
-    Gap,
+    /// Too much to tell, or not known, in these buckets.
+    Gap(Vec<Bucket>),
+}
+
+impl Change {
+    /// Of these keys, told as a gap if they are many.
+    pub(super) fn of(keys: Vec<(Bucket, Key)>) -> Self {
+        if keys.len() <= MOST {
+            return Change::Keys(keys);
+        }
+        let holds = |bucket: &Bucket| keys.iter().any(|(of, _)| of == bucket);
+        Change::Gap(Bucket::ALL.into_iter().filter(holds).collect())
+    }
+    /// Anything anywhere.
+    pub(super) fn anything() -> Self {
+        Change::Gap(Bucket::ALL.to_vec())
+    }
+    /// Whether nothing changed.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self, Change::Keys(keys) if keys.is_empty())
+    }
 }
 
 /// A watch on one prefix.
@@ -47,9 +67,13 @@ impl PrefixWatch {
     /// The next ring out of the commit that is being told.
     fn rung(&mut self) -> Option<Rung> {
         let (change, told) = self.telling.as_mut()?;
-        let Change::Keys(keys) = change.as_ref() else {
-            self.telling = None;
-            return Some(Rung::Gap);
+        let keys = match change.as_ref() {
+            Change::Keys(keys) => keys,
+            Change::Gap(buckets) => {
+                let ours = buckets.contains(&self.bucket);
+                self.telling = None;
+                return ours.then_some(Rung::Gap);
+            }
         };
         while let Some((bucket, key)) = keys.get(*told) {
             *told += 1;

@@ -67,6 +67,7 @@ impl SealedVault {
             conn,
             file,
             identity,
+            logged: 0,
         };
         let worker = Worker::start("mesh-vault", writer).map_err(io)?;
         Ok(Self {

@@ -13,6 +13,11 @@ use crate::worker::Work;
 /// The schema that this program writes.
 pub(super) const SCHEMA: u32 = 1;
 
+/// About so many bytes go to the log before they are moved into the file.
+const CHECKPOINT: usize = 1 << 20;
+/// The pages that any commit writes.
+const PAGES: usize = 32 << 10;
+
 const TABLES: &str = "
     CREATE TABLE _meta (
         id     INTEGER PRIMARY KEY CHECK (id = 1),
@@ -112,11 +117,23 @@ pub(super) enum Job {
     },
 }
 
+impl Job {
+    /// About how many bytes it writes.
+    fn bytes(&self) -> usize {
+        match self {
+            Job::Keep { rows, .. } => rows.iter().map(|row| 256 + row.envelope.len()).sum(),
+            Job::Discard { .. } => 256,
+        }
+    }
+}
+
 /// The writer's state.
 pub(super) struct Writer {
     pub(super) conn: Connection,
     pub(super) file: PathBuf,
     pub(super) identity: Identity,
+    /// Bytes in the log, about.
+    pub(super) logged: usize,
 }
 
 impl Work for Writer {
@@ -124,14 +141,14 @@ impl Work for Writer {
 
     fn run(&mut self, jobs: Vec<Job>) {
         let done = self.commit(&jobs);
+        self.logged += PAGES + jobs.iter().map(Job::bytes).sum::<usize>();
         for job in jobs {
             let (Job::Keep { reply, .. } | Job::Discard { reply, .. }) = job;
             // A caller that went away needs no answer.
             let _ = reply.send(done.clone());
         }
-        // The log is small here, and secrets are few: it is moved into the file each time.
-        if let Err(error) = sqlite::checkpoint(&self.conn) {
-            tracing::debug!(%error, "the secret store's log waits for its next checkpoint");
+        if self.logged >= CHECKPOINT && sqlite::checkpoint(&self.conn).is_ok() {
+            self.logged = 0;
         }
     }
 }

@@ -133,3 +133,28 @@ async fn b7_a_read_only_watch_rings_for_a_writers_change() {
     let rung = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
     assert_eq!(rung.expect("it rings"), Rung::Gap);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b7_a_watch_rings_for_another_processs_changes() {
+    let folder = tempfile::tempdir().expect("folder");
+    let bus = open(folder.path()).bus;
+    let mut watch = bus
+        .watch(Bucket::Record, &Key::everything())
+        .await
+        .expect("watch");
+    let (mut child, mut out) = writer(folder.path(), None);
+    next_word(&mut out).expect("the child writes");
+    for _ in 0..3 {
+        let rung = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+        rung.expect("it rings");
+    }
+    child.kill().expect("kill");
+    child.wait().expect("end");
+    // What the other did and what this one does are in one order.
+    let list = bus
+        .list(Bucket::Record, &Key::everything())
+        .await
+        .expect("list");
+    let rev = done(&bus, "own", "x").await;
+    assert!(list.entries.iter().all(|entry| entry.rev.seq < rev.seq));
+}

@@ -58,7 +58,7 @@ impl Redis {
         }
         let sample: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
         let estimate = self.estimate(cx, look.session, &sample).await?;
-        if estimate.list_fits(cx.block_budget) {
+        if estimate.fits(cx.block_budget) {
             look.list(estimate.changes).await
         } else {
             look.names_first(estimate.per_user).await

@@ -15,8 +15,10 @@ use super::classify;
 use super::connect::{Session, field};
 use super::wire::Request;
 
-/// How many users are sampled.
-const SAMPLE: usize = 16;
+/// How many looks one sample has, and how many samples are taken. The quickest counts, since the server's
+/// account of its time includes the moments in which the machine ran something else.
+const SAMPLE: usize = 8;
+const SAMPLES: usize = 2;
 /// A text this cheap is one that the server keeps as it was given (Valkey 9.1.2: 15 to 30 us).
 const CHEAP: Duration = Duration::from_micros(60);
 /// How far a once-a-start warming up may go beyond the budget where texts are cheap.
@@ -33,6 +35,10 @@ pub(super) struct Counted {
     pub(super) changes: u64,
     /// Time spent on `ACL GETUSER`, in microseconds; before 7.0 on any `ACL` command.
     looked: u64,
+    /// `ACL LIST` and `ACL SAVE` that succeeded, by anybody: each worked every text out.
+    warmed: u64,
+    /// `ACL SAVE` that succeeded, by anybody.
+    saved: u64,
 }
 
 /// What working out every text that is not kept would take.
@@ -47,48 +53,58 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Whether a list may be read now.
+    /// Whether a list may be read, or saved, now.
     ///
-    /// Where texts are cheap, the first list after a start or a mass change may exceed the budget once:
-    /// there is no other way to have them kept, and each later list is 20 times as fast.
-    pub(super) fn list_fits(&self, budget: Duration) -> bool {
-        self.fits(budget) || (self.per_user <= CHEAP && self.block <= budget * WARM_UP)
-    }
-    /// Whether it is within the budget.
+    /// Where texts are cheap, the first one after a start or a mass change may exceed the budget once:
+    /// there is no other way to have them kept, and each later one is 20 times as fast.
     pub(super) fn fits(&self, budget: Duration) -> bool {
-        self.block <= budget
+        self.block <= budget || (self.per_user <= CHEAP && self.block <= budget * WARM_UP)
     }
 }
 
 impl Counted {
     /// From the text of `INFO commandstats`.
     fn read(info: &str) -> Self {
-        let of = |command: &str, name: &str| {
-            field(info, &format!("cmdstat_{command}"))
-                .and_then(|all| {
-                    all.split(',')
-                        .find_map(|f| f.strip_prefix(name)?.strip_prefix('='))
-                })
-                .and_then(|number| number.parse().ok())
+        let of = |command: &str, name: &str| -> Option<u64> {
+            let all = field(info, &format!("cmdstat_{command}"))?;
+            let number = all
+                .split(',')
+                .find_map(|f| f.strip_prefix(name)?.strip_prefix('='))?;
+            number.parse().ok()
         };
-        let changes = of("acl|setuser", "calls").unwrap_or(0)
-            + of("acl|load", "calls")
-                .unwrap_or(0_u64)
-                .saturating_mul(RELOAD);
+        let calls = |command: &str| of(command, "calls").unwrap_or(0);
+        let fine =
+            |command: &str| calls(command).saturating_sub(of(command, "failed_calls").unwrap_or(0));
         let looked = of("acl|getuser", "usec").or_else(|| of("acl", "usec"));
         Self {
-            changes,
+            changes: calls("acl|setuser") + calls("acl|load").saturating_mul(RELOAD),
             looked: looked.unwrap_or(0),
+            warmed: fine("acl|list") + fine("acl|save"),
+            saved: fine("acl|save"),
         }
     }
 }
 
 impl Redis {
-    /// What the server counted.
+    /// What the server counted. Where somebody listed or saved since the last time and nobody changed a
+    /// user, every text is worked out.
     pub(super) async fn counted(&self, session: &mut Session) -> Result<Counted, Error> {
         let args: [&[u8]; 2] = [b"INFO", b"commandstats"];
         let info = session.text("read the server's counters", &args).await?;
-        Ok(Counted::read(&info))
+        let now = Counted::read(&info);
+        self.state.change(&session.facts.run, |known| {
+            let before = known.counted.replace(now);
+            let Some(before) = before.filter(|before| before.changes == now.changes) else {
+                return;
+            };
+            if now.warmed > before.warmed {
+                known.warm_at = Some(now.changes);
+            }
+            if now.saved > before.saved {
+                known.unsaved = None;
+            }
+        });
+        Ok(now)
     }
 
     /// What a list or a save would take now. `sample` names users to look at where the cost of one is
@@ -102,10 +118,6 @@ impl Redis {
         let run = session.facts.run.clone();
         let counted = self.counted(session).await?;
         let known = self.state.of(&run);
-        let per_user = match known.per_user {
-            Some(cost) => cost,
-            None => self.sample(cx, session, sample).await?.unwrap_or(UNKNOWN),
-        };
         let keeps = session.facts.selectors;
         let fresh = known.warm_at.and_then(|at| counted.changes.checked_sub(at));
         let cold = match fresh {
@@ -113,9 +125,22 @@ impl Redis {
             _ if known.users > 0 => known.users,
             _ => self.count_users(cx, session).await?,
         };
-        let block = per_user.saturating_mul(u32::try_from(cold).unwrap_or(u32::MAX));
+        let block =
+            |per_user: Duration| per_user.saturating_mul(u32::try_from(cold).unwrap_or(u32::MAX));
+        let is_known = known
+            .per_user
+            .filter(|cost| block(*cost) <= cx.block_budget);
+        let per_user = match is_known {
+            Some(cost) => cost,
+            // Not known, or too dear by the last sample: it may have been a bad moment.
+            None => self
+                .sample(cx, session, sample)
+                .await?
+                .or(known.per_user)
+                .unwrap_or(UNKNOWN),
+        };
         Ok(Estimate {
-            block,
+            block: block(per_user),
             per_user,
             changes: counted.changes,
         })
@@ -128,31 +153,34 @@ impl Redis {
         session: &mut Session,
         names: &[&str],
     ) -> Result<Option<Duration>, Error> {
-        if names.is_empty() {
-            return Ok(None);
+        let mut best: Option<Duration> = None;
+        let step = names.len().div_ceil(SAMPLE * SAMPLES).max(1);
+        let mut names = names.iter().step_by(step).cycle();
+        let mut before = self.counted(session).await?;
+        for _ in 0..SAMPLES {
+            let mut request = Request::with_room(1024);
+            for name in names.by_ref().take(SAMPLE) {
+                request.push(&[b"ACL", b"GETUSER", name.as_bytes()]);
+            }
+            session.wire.send(&request).await?;
+            let mut there = 0;
+            for _ in 0..request.commands() {
+                let reply = session.wire.reply().await?.ok("look at a login")?;
+                there += u32::from(reply.list().is_some());
+            }
+            cx.progress();
+            let after = self.counted(session).await?;
+            let spent = Duration::from_micros(after.looked.saturating_sub(before.looked).max(1));
+            if let Some(each) = spent.checked_div(there) {
+                best = Some(best.map_or(each, |best| best.min(each)));
+            }
+            before = after;
         }
-        let before = self.counted(session).await?;
-        let step = names.len().div_ceil(SAMPLE).max(1);
-        let mut request = Request::with_room(2048);
-        for name in names.iter().step_by(step) {
-            request.push(&[b"ACL", b"GETUSER", name.as_bytes()]);
+        if best.is_some() {
+            self.state
+                .change(&session.facts.run, |known| known.per_user = best);
         }
-        session.wire.send(&request).await?;
-        let mut there = 0;
-        for _ in 0..request.commands() {
-            let reply = session.wire.reply().await?.ok("look at a login")?;
-            there += u64::from(reply.list().is_some());
-        }
-        cx.progress();
-        if there == 0 {
-            return Ok(None);
-        }
-        let after = self.counted(session).await?;
-        let spent = after.looked.saturating_sub(before.looked) / there;
-        let cost = Duration::from_micros(spent.max(1));
-        let run = session.facts.run.clone();
-        self.state.change(&run, |known| known.per_user = Some(cost));
-        Ok(Some(cost))
+        Ok(best)
     }
 
     async fn count_users(&self, cx: &Cx, session: &mut Session) -> Result<u64, Error> {
@@ -188,9 +216,11 @@ mod tests {
     #[test]
     fn h16_counters_are_read_from_both_forms() {
         let seven = "# Commandstats\r\ncmdstat_acl|setuser:calls=12,usec=100,usec_per_call=8.33\r\n\
-                     cmdstat_acl|load:calls=1,usec=5\r\ncmdstat_acl|getuser:calls=3,usec=2400,x=1\r\n";
+                     cmdstat_acl|load:calls=1,usec=5\r\ncmdstat_acl|getuser:calls=3,usec=2400,x=1\r\n\
+                     cmdstat_acl|save:calls=3,usec=9,usec_per_call=3.0,rejected_calls=0,failed_calls=2\r\n";
         let read = Counted::read(seven);
         assert_eq!((read.changes, read.looked), (12 + RELOAD, 2400));
+        assert_eq!((read.warmed, read.saved), (1, 1));
         let six = Counted::read("cmdstat_acl:calls=7,usec=70,usec_per_call=10.00\r\n");
         assert_eq!((six.changes, six.looked), (0, 70));
         assert_eq!(Counted::read(""), Counted::default());
@@ -204,9 +234,7 @@ mod tests {
             changes: 0,
         };
         let budget = Duration::from_millis(50);
-        assert!(of(50, 800).list_fits(budget) && of(50, 800).fits(budget));
-        assert!(!of(51, 800).list_fits(budget));
-        assert!(of(1_500, 15).list_fits(budget) && !of(1_500, 15).fits(budget));
-        assert!(!of(2_100, 15).list_fits(budget));
+        assert!(of(50, 800).fits(budget) && !of(51, 800).fits(budget));
+        assert!(of(1_500, 15).fits(budget) && !of(2_100, 15).fits(budget));
     }
 }

@@ -49,7 +49,7 @@ impl Redis {
             .filter_map(|n| std::str::from_utf8(n).ok())
             .collect();
         let estimate = self.estimate(cx, &mut session, &sample).await?;
-        if estimate.list_fits(cx.block_budget) {
+        if estimate.fits(cx.block_budget) {
             let all = whole_list(cx, &mut session, marker).await?;
             self.warm(&session, estimate.changes, Some(all.len()));
             return Ok(all);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::commands::Table;
+use super::cost::Counted;
 
 /// All of it is about the run that it names, and is forgotten when that ends.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(super) struct Run {
     pub(super) aclfile: Option<bool>,
     /// Why the ACL file is behind, if it is.
     pub(super) unsaved: Option<String>,
+    /// What the server counted at the last reading.
+    pub(super) counted: Option<Counted>,
     /// How many changes of users the server had counted when every user's text was last worked out.
     pub(super) warm_at: Option<u64>,
     /// What working out one user's text takes, by the last sample.

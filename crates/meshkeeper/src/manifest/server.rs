@@ -54,7 +54,7 @@ pub(super) fn read(
     item: &Item<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Provider> {
-    let within = format!("[provider.{}]", key.get_ref());
+    let within = format!("[provider.{}]", key.get_ref().escape_debug());
     let name = ProviderName::new(key.get_ref())
         .map_err(|error| problems.push(Problem::error(key.span(), error.to_string())))
         .ok();
@@ -193,10 +193,13 @@ impl Draft<'_> {
                 problems.push(problem.also(first.clone(), "first here"));
                 continue;
             }
-            if let Err(Refusal { field, rule }) = self.kind.kind.check_provider(&settings) {
+            // A plain scheme was judged here, in the manifest's own words.
+            let mut judged = settings.clone();
+            judged.tls.dangerously_plain = true;
+            if let Err(Refusal { field, rule }) = self.kind.kind.check_provider(&judged) {
                 let span = match field.as_str() {
                     "url" | "urls" | "scheme" | "host" | "port" | "path" => url.span(),
-                    other => fields.span_of(other.split('.').next().unwrap_or(other)),
+                    other => fields.span_of_field(other).unwrap_or_else(|| url.span()),
                 };
                 problems.push(Problem::error(span, format!("`{field}`: {rule}")));
             }

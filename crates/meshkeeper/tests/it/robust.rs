@@ -31,6 +31,37 @@ boards = []
 pasword = '''planted-7f3a'''
 "#;
 
+/// Consumers in every order and form.
+const MANY: &str = r#"
+consumer.zero.needs.store = { boards = [] }
+[mesh]
+id = "home"
+[consumer.web.needs.store]
+boards = [
+  "[consumer.no]",
+]
+[consumer.web.needs.other]
+boards = [ """
+[consumer.no]
+""" ]
+[consumer."api".needs.store] # [consumer.no]
+boards = []
+[provider.store]
+kind = "shelf"
+url = "shelf://127.0.0.1"
+[consumer.job]
+needs = { store = { boards = ["x"], login = "web" } }
+[consumer.late.needs.store]
+boards = ["ü"]
+[consumer.late.needs.nowhere]
+bords = []
+[provider.other]
+kind = "shelf"
+url = "shelf://127.0.0.1:7007"
+[consumer.last.needs.other]
+boards = 3
+"#;
+
 fn told(text: String) -> String {
     let reading = manifest::parse(Path::new("mesh.toml"), text, &kinds());
     let lines: Vec<String> = reading
@@ -92,6 +123,27 @@ proptest! {
         let text = slipped(LEAKY, &slips);
         let all = all_of(&text);
         prop_assert!(!all.contains(PLANTED), "{}\n{}", text, all);
+    }
+
+    #[test]
+    fn h3_in_pieces_or_as_one_a_manifest_reads_the_same(
+        slips in prop::collection::vec(slip(), 0..4),
+        size in 1usize..400,
+        leaky in any::<bool>(),
+    ) {
+        let text = slipped(if leaky { LEAKY } else { MANY }, &slips);
+        let read = |size| {
+            let reading = manifest::parse_in_pieces(Path::new("mesh.toml"), text.clone(), &kinds(), size);
+            let problems = rendered(&reading);
+            let manifest = reading.manifest.map(|m| {
+                let mut refused = m.refused;
+                refused.sort_by_key(|entry| (entry.line, entry.provider.clone(), entry.consumer.clone()));
+                let spans: Vec<_> = m.provisions.iter().map(|needed| needed.span.clone()).collect();
+                format!("{:?}{:?}{refused:?}{spans:?}", m.providers, m.provisions)
+            });
+            (problems, manifest)
+        };
+        prop_assert_eq!(read(size), read(usize::MAX));
     }
 
     #[test]

@@ -46,11 +46,15 @@ fn write(path: &Path, text: &str) {
 }
 
 async fn begun(folder: &Path) -> Watch {
+    begun_at(folder, PACE).await
+}
+
+async fn begun_at(folder: &Path, pace: Pace) -> Watch {
     let path = folder.join("mesh.toml");
     std::fs::create_dir_all(folder.join("secrets")).unwrap();
     std::fs::write(folder.join("secrets/api"), "long enough").unwrap();
     write(&path, GOOD);
-    let mut watch = Watch::start(path, kinds(), PACE);
+    let mut watch = Watch::start(path, kinds(), pace);
     assert_eq!(cause(&next(&mut watch).await), Cause::First);
     watch
 }
@@ -161,7 +165,12 @@ async fn a_folder_that_is_replaced_is_followed_by_the_poll() {
 async fn o36_a_file_that_is_still_being_written_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mesh.toml");
-    let mut watch = begun(folder.path()).await;
+    let calm = Pace {
+        quiet: Duration::from_millis(500),
+        patience: Duration::from_secs(9),
+        ..PACE
+    };
+    let mut watch = begun_at(folder.path(), calm).await;
     let text = GOOD.replace("web:*", "www:*");
     let writer = tokio::spawn(async move {
         for end in (0..=text.len())
