@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_sdk::Time;
 use mesh_sdk::bus::Fault as BusFault;
 use mesh_sdk::harness::PassReport;
+use mesh_sdk::{MeshId, Time};
 use serde::Serialize;
 
 use super::Context;
@@ -14,9 +14,8 @@ use crate::errors::{EXIT_FAILED, EXIT_NOT_WELL, Fault};
 use crate::manifest::Manifest;
 use crate::printer::Tone;
 use crate::status::{self, Picture};
-use crate::wiring::installation::{Installation, Turn, take_turn};
+use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::{self, Outcome};
-use crate::wiring::shapes::Word;
 use crate::wiring::words;
 
 /// How long the pass of a daemon, or another `apply`, is waited for.
@@ -38,21 +37,69 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
     let mesh = manifest.mesh.clone();
-    match take_turn(&cx.settings.data).map_err(super::online::told)? {
-        Turn::Mine(turn) => {
-            let installation = online.open(&cx.settings.data, &mesh)?;
+    let whose = online.run(whose_pass(cx, &online, &mesh))?;
+    let installation = online.open(&cx.settings.data, &mesh)?;
+    let (outcome, by_daemon) = match whose {
+        Pass::Mine(turn) => {
             let outcome = online.run(alone(&online, &installation, manifest))?;
             drop(turn);
-            let picture = online.run(picture(&online, &installation, mesh.as_str()))?;
-            Ok(show(cx, &outcome, &picture, false))
+            (outcome, false)
         }
-        Turn::Taken => {
-            let installation = online.open(&cx.settings.data, &mesh)?;
-            cx.printer
-                .note("a daemon runs here; it is asked for the pass");
-            online.run(ask_daemon(&online, &installation))?;
-            let picture = online.run(picture(&online, &installation, mesh.as_str()))?;
-            Ok(show(cx, &Outcome::default(), &picture, true))
+        Pass::Daemons => (Outcome::default(), true),
+    };
+    let picture = online.run(picture(&online, &installation, mesh.as_str(), by_daemon))?;
+    Ok(show(cx, &outcome, &picture, by_daemon))
+}
+
+/// Who makes the pass.
+enum Pass {
+    /// This process, for as long as the right to it is kept.
+    Mine(std::fs::File),
+    /// A daemon was asked for it, and has made it.
+    Daemons,
+}
+
+/// Takes the right to make the pass, or asks the daemon that has it. Another `apply` is waited for; if
+/// the daemon ends meanwhile, the pass is made here.
+async fn whose_pass(cx: &Context<'_>, online: &Online, mesh: &MeshId) -> Result<Pass, Fault> {
+    let began = online.clock.now();
+    let folder = &cx.settings.data;
+    let mut asked: Option<(Installation, u64)> = None;
+    loop {
+        let turn = take_turn(folder, Runner::OneShot).await;
+        let runner = match turn.map_err(super::online::told)? {
+            Turn::Mine(turn) => return Ok(Pass::Mine(turn)),
+            Turn::Taken(runner) => runner,
+        };
+        match (&asked, runner) {
+            (Some((installation, number)), _) => {
+                let answered = answered(installation, *number, online.clock.now());
+                if answered.await.map_err(store_fault)? {
+                    return Ok(Pass::Daemons);
+                }
+            }
+            (None, Runner::OneShot) => {}
+            (None, Runner::Daemon) => {
+                cx.printer
+                    .note("a daemon runs here; it is asked for the pass");
+                let scrubber = Arc::clone(&online.scrubber);
+                let opened = Installation::open(folder, mesh, online.clock, scrubber);
+                let installation = opened.map_err(super::online::told)?;
+                let number = words::ask_for_pass(installation.bus.as_ref()).await;
+                asked = Some((installation, number.map_err(store_fault)?));
+            }
+        }
+        if online.clock.now().since(began) > PATIENCE {
+            return Err(Fault::failed(
+                "whoever runs here has not made the pass within two minutes",
+                "`mesh status` shows the loops; the daemon's log tells more",
+            ));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = online.stop.cancelled() => {
+                return Err(Fault::failed("stopped while waiting for the pass", "run it again"));
+            }
         }
     }
 }
@@ -72,46 +119,20 @@ async fn picture(
     online: &Online,
     installation: &Installation,
     mesh: &str,
+    daemon: bool,
 ) -> Result<Picture, Fault> {
     let bus = installation.bus.as_ref();
-    status::read(bus, mesh, online.clock.now(), false)
+    status::read(bus, mesh, online.clock.now(), daemon)
         .await
         .map_err(store_fault)
 }
 
-/// Asks the running daemon for a pass, and waits until every loop has answered it.
-async fn ask_daemon(online: &Online, installation: &Installation) -> Result<(), Fault> {
-    let bus = installation.bus.as_ref();
-    let asked_at = online.clock.now();
-    let number = words::next_pass(bus).await.map_err(store_fault)?;
-    words::say(bus, &Word::Pass { number }, asked_at)
-        .await
-        .map_err(store_fault)?;
-    loop {
-        if answered(installation, number, asked_at)
-            .await
-            .map_err(store_fault)?
-        {
-            return Ok(());
-        }
-        if online.clock.now().since(asked_at) > PATIENCE {
-            return Err(Fault::failed(
-                "the daemon has not made the pass within two minutes",
-                "`mesh status` shows its loops; its log tells more",
-            ));
-        }
-        tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            () = online.stop.cancelled() => {
-                return Err(Fault::failed("stopped while waiting for the daemon's pass", "run it again"));
-            }
-        }
-    }
-}
-
+/// Whether every loop that runs has made a pass that answers the request.
 async fn answered(installation: &Installation, number: u64, now: Time) -> Result<bool, BusFault> {
     let bus = installation.bus.as_ref();
-    let providers = status::providers(bus).await?;
+    let mut providers = status::providers(bus).await?;
+    // Whoever has no loop answers nothing, and a condition says so.
+    providers.retain(|provider| provider.closed.is_none());
     let loops = status::loops(bus, &providers, now, true).await?;
     Ok(loops.iter().all(|(_, record)| {
         record
@@ -128,7 +149,7 @@ fn show(cx: &Context<'_>, outcome: &Outcome, picture: &Picture, by_daemon: bool)
             well,
             by_daemon,
             without_loop: without_loop
-                .map(|(p, why)| (p.to_string(), why.clone()))
+                .map(|(p, closed)| (p.to_string(), closed.why.clone()))
                 .collect(),
             faults: &outcome.faults,
             status: picture,
@@ -143,7 +164,7 @@ fn show(cx: &Context<'_>, outcome: &Outcome, picture: &Picture, by_daemon: bool)
     outcome
         .without_loop
         .iter()
-        .for_each(|(_, why)| cx.printer.error(why));
+        .for_each(|(_, closed)| cx.printer.error(&closed.why));
     outcome
         .faults
         .iter()

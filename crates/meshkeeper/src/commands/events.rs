@@ -16,7 +16,10 @@ use crate::status::time_text;
 
 /// How often the history is read while following it.
 const FOLLOW_EVERY: Duration = Duration::from_millis(500);
-/// Lines read at once when a subject or time narrows them down.
+/// Lines of the history that are read first, how many times more each time that this was not enough, and
+/// at most.
+const READ_FIRST: usize = 256;
+const READ_MORE: usize = 8;
 const READ_AT_MOST: usize = 100_000;
 
 /// Runs it.
@@ -26,17 +29,22 @@ pub(super) fn run(args: &EventsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
     let bus = installation.bus.as_ref();
     let since = args.since.map(|length| online.clock.now() - length);
+    let about = |event: &Event| {
+        let subject = args.subject.as_deref();
+        subject.is_none_or(|asked| is_about(&subject_of(event), asked))
+    };
     let mut after = 0;
-    let mut first = true;
+    let mut limit = args.limit;
     loop {
-        let read = newest(bus, after, args, since);
-        let (last, events) = online.run(read).map_err(store_fault)?;
-        after = last.unwrap_or(after);
-        show(cx, &events, first && !args.follow);
-        first = false;
+        let (last, events) = online
+            .run(newest(bus, after, limit, since, about))
+            .map_err(store_fault)?;
+        show(cx, &events, after == 0 && !args.follow);
         if !args.follow {
             return Ok(0);
         }
+        // From here on everything is shown, however much comes at once.
+        (after, limit) = (last.unwrap_or(after), usize::MAX);
         cx.printer.flush();
         let stopped = online.run(async {
             tokio::select! {
@@ -50,38 +58,43 @@ pub(super) fn run(args: &EventsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     }
 }
 
-async fn newest(
+/// The newest `wanted` events that fit, oldest first, and the number of the newest line of all. It reads
+/// as far back as that takes.
+pub(super) async fn newest(
     bus: &dyn Bus,
     after: u64,
-    args: &EventsArgs,
+    wanted: usize,
     since: Option<Time>,
+    fits: impl Fn(&Event) -> bool,
 ) -> Result<(Option<u64>, Vec<Event>), bus::Fault> {
-    let narrowed = args.subject.is_some() || since.is_some();
-    let limit = if narrowed { READ_AT_MOST } else { args.limit };
-    let lines = bus.history(&Key::everything(), after, limit).await?;
-    let last = lines.last().map(|line| line.seq);
-    let about = |event: &Event| {
-        args.subject
-            .as_deref()
-            .is_none_or(|asked| is_about(&subject_of(event), asked))
-            && since.is_none_or(|since| event.at >= since)
-    };
-    let mut events: Vec<Event> = lines.iter().filter_map(event_of).filter(about).collect();
-    let surplus = events.len().saturating_sub(args.limit);
-    events.drain(..surplus);
-    Ok((last, events))
+    let mut limit = wanted.clamp(READ_FIRST, READ_AT_MOST);
+    loop {
+        let lines = bus.history(&Key::everything(), after, limit).await?;
+        let last = lines.last().map(|line| line.seq);
+        let events: Vec<Event> = lines.iter().filter_map(event_of).collect();
+        let oldest = events.first().map(|event| event.at);
+        let reached = since.is_some_and(|since| oldest.is_some_and(|at| at < since));
+        let mut found = events;
+        found.retain(|event| fits(event) && since.is_none_or(|since| event.at >= since));
+        if lines.len() < limit || reached || found.len() >= wanted || limit == READ_AT_MOST {
+            let surplus = found.len().saturating_sub(wanted);
+            found.drain(..surplus);
+            return Ok((last, found));
+        }
+        limit = limit.saturating_mul(READ_MORE).min(READ_AT_MOST);
+    }
 }
 
 /// An event of the history; a line of a newer program that does not read is passed over.
-pub(super) fn event_of(line: &LogLine) -> Option<Event> {
+fn event_of(line: &LogLine) -> Option<Event> {
     serde_json::from_str(&line.value).ok()
 }
 
 fn subject_of(event: &Event) -> String {
-    if event.consumer.is_empty() {
-        event.provider.clone()
-    } else {
-        format!("{}/{}", event.provider, event.consumer)
+    match (event.provider.as_str(), event.consumer.as_str()) {
+        (provider, "") => provider.to_owned(),
+        ("", consumer) => consumer.to_owned(),
+        (provider, consumer) => format!("{provider}/{consumer}"),
     }
 }
 

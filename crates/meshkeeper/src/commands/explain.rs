@@ -1,10 +1,9 @@
 //! `mesh explain`: why a consumer stands as it does: wish, record, last answer, history.
 
-use mesh_sdk::bus::Key;
+use mesh_sdk::bus::Bus;
 use mesh_sdk::decide::Record;
 use mesh_sdk::event::Event;
-use mesh_sdk::harness::read_records;
-use mesh_sdk::{ConsumerName, ProviderName};
+use mesh_sdk::{ConsumerName, ProviderName, Time};
 use serde::Serialize;
 
 use super::Context;
@@ -13,8 +12,7 @@ use super::words::parse;
 use crate::cli::ExplainArgs;
 use crate::errors::Fault;
 use crate::printer::Tone;
-use crate::status::{self, ConditionView, Picture, ProvisionView, time_text};
-use crate::wiring::installation::Installation;
+use crate::status::{self, ConditionView, Head, One, ProvisionView, time_text};
 
 /// The newest events that are shown.
 const EVENTS: usize = 10;
@@ -38,21 +36,12 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         .transpose()?;
     let online = Online::start(cx)?;
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
-    let (mesh, now) = (manifest.mesh.as_str(), online.clock.now());
-    let picture = online
-        .run(status::read(
-            installation.bus.as_ref(),
-            mesh,
-            now,
-            is_running(cx),
-        ))
-        .map_err(store_fault)?;
-    let stories = online.run(stories(
-        &installation,
-        &picture,
-        &consumer,
-        provider.as_ref(),
-    ))?;
+    let (bus, now) = (installation.bus.as_ref(), online.clock.now());
+    let stories = online.run(async {
+        let head = status::read_head(bus, manifest.mesh.as_str(), now, is_running(cx)).await;
+        let head = head.map_err(store_fault)?;
+        stories(bus, &head, &consumer, provider.as_ref()).await
+    })?;
     if stories.is_empty() {
         return Err(Fault::failed(
             format!(
@@ -65,72 +54,52 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     if cx.printer.is_json() {
         cx.printer.json(&stories);
     } else {
-        stories.iter().for_each(|story| show(cx, story, &picture));
+        stories.iter().for_each(|story| show(cx, story, now));
     }
     Ok(0)
 }
 
 async fn stories(
-    installation: &Installation,
-    picture: &Picture,
+    bus: &dyn Bus,
+    head: &Head,
     consumer: &ConsumerName,
     provider: Option<&ProviderName>,
 ) -> Result<Vec<Story>, Fault> {
-    let bus = installation.bus.as_ref();
-    let wanted = picture.provisions.iter().filter(|p| {
-        p.consumer == *consumer && provider.is_none_or(|provider| p.provider == *provider)
-    });
+    let found = status::read_one(bus, head, consumer, provider)
+        .await
+        .map_err(store_fault)?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standing = status::read_conditions(bus, head)
+        .await
+        .map_err(store_fault)?;
     let mut stories = Vec::new();
-    for provision in wanted {
-        let mut records = Vec::new();
-        for one in &picture.loops {
-            let label = one
-                .name
-                .split_once('/')
-                .map_or(one.name.as_str(), |(_, label)| label);
-            if label.split('@').next() != Some(provision.provider.as_str()) {
-                continue;
-            }
-            let all = read_records(bus, label).await.map_err(store_fault)?;
-            records.extend(
-                all.into_iter()
-                    .filter(|(c, _)| c == consumer)
-                    .map(|(_, r)| (label.to_owned(), r)),
-            );
-        }
-        let provider = provision.provider.as_str();
+    for One { view, records } in found {
+        let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
         let about = |c: &&ConditionView| {
-            let (head, tail) = c
-                .condition
-                .id
-                .subject
-                .split_once('/')
-                .unwrap_or((&c.condition.id.subject, ""));
-            let here = head.split('@').next() == Some(provider);
-            here && (tail.is_empty() || tail == consumer.as_str())
+            let subject = &c.condition.id.subject;
+            let (head, tail) = subject.split_once('/').unwrap_or((subject, ""));
+            here(head) && (tail.is_empty() || tail == consumer.as_str())
         };
-        let lines = bus
-            .history(&Key::everything(), 0, 100_000)
-            .await
-            .map_err(store_fault)?;
-        let mut events: Vec<Event> = lines.iter().filter_map(super::events::event_of).collect();
-        events.retain(|e| {
-            let mine = e.consumer == consumer.as_str() || e.consumer.is_empty();
-            mine && e.provider.split('@').next() == Some(provision.provider.as_str())
-        });
-        events.drain(..events.len().saturating_sub(EVENTS));
-        let conditions = picture.conditions.iter().filter(about).cloned().collect();
+        let mine = |event: &Event| {
+            let of_consumer = event.consumer == consumer.as_str();
+            let of_provider = event.consumer.is_empty() && here(&event.provider);
+            of_provider || (of_consumer && (event.provider.is_empty() || here(&event.provider)))
+        };
+        let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
+        let (_, events) = read.map_err(store_fault)?;
         stories.push(Story {
-            provision: provision.clone(),
+            conditions: standing.iter().filter(about).cloned().collect(),
+            provision: view,
             records,
-            conditions,
             events,
         });
     }
     Ok(stories)
 }
 
-fn show(cx: &Context<'_>, story: &Story, picture: &Picture) {
+fn show(cx: &Context<'_>, story: &Story, now: Time) {
     let one = &story.provision;
     let head = format!("{} on {}", one.consumer, one.provider);
     let state = cx
@@ -148,10 +117,7 @@ fn show(cx: &Context<'_>, story: &Story, picture: &Picture) {
         .map_or("not proven".to_owned(), |p| format!("proven by {p}"));
     say(
         "last answer",
-        &format!(
-            "{}, {proof}",
-            super::status::ago(one.checked_at, picture.at)
-        ),
+        &format!("{}, {proof}", super::status::ago(one.checked_at, now)),
     );
     say(
         "applied",
@@ -168,7 +134,7 @@ fn show(cx: &Context<'_>, story: &Story, picture: &Picture) {
         if record.tug > 0 {
             notes.push("something else keeps changing it".to_owned());
         }
-        if let Some(at) = record.not_before.filter(|at| *at > picture.at) {
+        if let Some(at) = record.not_before.filter(|at| *at > now) {
             notes.push(format!("not asked before {}", time_text(at)));
         }
         if record.intent.is_some() {
@@ -178,7 +144,7 @@ fn show(cx: &Context<'_>, story: &Story, picture: &Picture) {
             say(&format!("record {label}"), &notes.join("; "));
         }
     }
-    super::status::conditions(cx, &story.conditions, picture.at);
+    super::status::conditions(cx, &story.conditions, now);
     if !story.events.is_empty() {
         cx.printer.answer("  history");
         story.events.iter().for_each(|e| {

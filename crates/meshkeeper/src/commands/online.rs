@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::errors::Fault;
 use crate::logs;
-use crate::wiring::installation::{self, Installation, InstallationFault};
+use crate::wiring::installation::{self, Installation, InstallationFault, Runner};
 use crate::wiring::oneshot::RunFault;
 
 /// A process that works with stores and servers.
@@ -139,7 +139,7 @@ pub(crate) fn store_fault(fault: impl std::fmt::Display) -> Fault {
     )
 }
 
-/// Whether a daemon or an `apply` runs on the data folder now.
+/// Whether a daemon runs on the data folder now.
 pub(crate) fn is_running(cx: &Context<'_>) -> bool {
-    installation::is_running(&cx.settings.data)
+    installation::running(&cx.settings.data) == Some(Runner::Daemon)
 }

@@ -89,9 +89,11 @@ fn answer_of(plan: &Plan) -> Answer {
             });
         }
     }
-    answer
-        .problems
-        .extend(plan.without_loop.iter().map(|(_, why)| why.clone()));
+    answer.problems.extend(
+        plan.without_loop
+            .iter()
+            .map(|(_, closed)| closed.why.clone()),
+    );
     let facts = plan.built.facts.iter();
     answer.problems.extend(facts.filter_map(|fact| {
         let serious = fact.kind.severity() == mesh_sdk::condition::Severity::Error;

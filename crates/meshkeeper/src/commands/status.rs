@@ -22,21 +22,30 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let online = Online::start(cx)?;
     let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
     loop {
-        let now = online.clock.now();
-        let read = status::read(
-            installation.bus.as_ref(),
-            manifest.mesh.as_str(),
-            now,
-            is_running(cx),
-        );
-        let picture = online.run(read).map_err(store_fault)?;
+        let (bus, now) = (installation.bus.as_ref(), online.clock.now());
+        let head = status::read_head(bus, manifest.mesh.as_str(), now, is_running(cx));
+        let head = online.run(head).map_err(store_fault)?;
+        let text = !args.check && !cx.printer.is_json();
+        if text {
+            if args.watch.is_some() && cx.printer.is_terminal() {
+                cx.printer.clear();
+            }
+            let top = (head.mesh.as_str(), head.at, head.daemon);
+            show_top(cx, top, head.loops());
+            // The many consumers take longer to read than a person waits for the first line.
+            cx.printer.flush();
+        }
+        let picture = online
+            .run(status::read_rest(bus, head))
+            .map_err(store_fault)?;
         if args.check {
             return Ok(check(cx, &picture));
         }
-        if args.watch.is_some() && cx.printer.is_terminal() {
-            cx.printer.clear();
+        if text {
+            show_rest(cx, &picture);
+        } else {
+            cx.printer.json(&picture);
         }
-        show(cx, &picture);
         let Some(every) = args.watch else {
             return Ok(code(&picture));
         };
@@ -78,26 +87,30 @@ fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
     code(picture)
 }
 
-pub(super) fn show(cx: &Context<'_>, picture: &Picture) {
-    if cx.printer.is_json() {
-        return cx.printer.json(picture);
-    }
-    let daemon = if picture.daemon {
-        "daemon runs"
-    } else {
-        "no daemon"
-    };
-    cx.printer.answer(&format!(
-        "{}  {}  ({daemon})",
-        cx.printer
-            .paint(Tone::Head, &format!("mesh {}", picture.mesh)),
-        time_text(picture.at)
-    ));
-    loops(cx, picture);
+pub(super) fn show_top<'l>(
+    cx: &Context<'_>,
+    (mesh, at, daemon): (&str, Time, bool),
+    all: impl Iterator<Item = &'l LoopView>,
+) {
+    let daemon = if daemon { "daemon runs" } else { "no daemon" };
+    let title = cx.printer.paint(Tone::Head, &format!("mesh {mesh}"));
+    cx.printer
+        .answer(&format!("{title}  {}  ({daemon})", time_text(at)));
+    loops(cx, all, at);
+}
+
+fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     leftovers(cx, picture);
     conditions(cx, &picture.conditions, picture.at);
     summary(cx, picture);
+}
+
+/// The whole screen.
+pub(super) fn show(cx: &Context<'_>, picture: &Picture) {
+    let top = (picture.mesh.as_str(), picture.at, picture.daemon);
+    show_top(cx, top, picture.loops.iter());
+    show_rest(cx, picture);
 }
 
 /// The last lines of `status` and `apply`.
@@ -149,7 +162,7 @@ pub(super) fn ago(time: Option<Time>, now: Time) -> String {
     }
 }
 
-fn loops(cx: &Context<'_>, picture: &Picture) {
+fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time) {
     let mut table = Table::new(vec![
         "LOOP",
         "STATE",
@@ -159,8 +172,8 @@ fn loops(cx: &Context<'_>, picture: &Picture) {
         "ASKED",
         "HELD",
     ]);
-    for one in &picture.loops {
-        table.row(loop_row(cx, one, picture.at));
+    for one in all {
+        table.row(loop_row(cx, one, at));
     }
     if !table.is_empty() {
         cx.printer.answer("");
@@ -169,10 +182,9 @@ fn loops(cx: &Context<'_>, picture: &Picture) {
 }
 
 fn loop_row(cx: &Context<'_>, one: &LoopView, now: Time) -> [String; 7] {
-    let tone = if one.state == "late" {
-        Tone::Bad
-    } else {
-        Tone::Good
+    let tone = match one.state {
+        "late" | "closed" => Tone::Bad,
+        _ => Tone::Good,
     };
     let next = one.next_pass.map_or("-".to_owned(), |at| {
         format!("in {} s", at.since(now).as_secs())

@@ -1,7 +1,9 @@
 //! `mesh up`: all loops until SIGTERM; each finishes its step, then stops.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mesh_sdk::harness::Observer;
 use tokio::sync::mpsc;
@@ -15,8 +17,11 @@ use crate::errors::Fault;
 use crate::manifest::{Kinds, Manifest};
 use crate::watch::{Change, Pace, Watch};
 use crate::wiring::daemon::{Daemon, Outside};
-use crate::wiring::installation::{Installation, Turn, take_turn};
+use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
 
+/// How long a `mesh apply` that runs here is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Changes that wait while the daemon is busy with one.
 const WAITING: usize = 8;
 
@@ -24,16 +29,7 @@ const WAITING: usize = 8;
 pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let turn = match take_turn(&cx.settings.data).map_err(super::online::told)? {
-        Turn::Mine(turn) => turn,
-        Turn::Taken => {
-            let folder = cx.settings.data.display();
-            return Err(Fault::failed(
-                format!("another `mesh up` or `mesh apply` runs on {folder}"),
-                "one process has the loops of a data folder; `mesh status` shows how they are",
-            ));
-        }
-    };
+    let turn = online.run(my_turn(&online, &cx.settings.data))?;
     let installation = Arc::new(online.open(&cx.settings.data, &manifest.mesh)?);
     let path = cx.settings.manifest.clone();
     let outcome = online.run(serve(
@@ -46,6 +42,31 @@ pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     ));
     drop(turn);
     outcome.map(|()| 0)
+}
+
+/// The right to run loops here. A `mesh apply` that runs now ends soon; a daemon does not.
+async fn my_turn(online: &Online, folder: &Path) -> Result<std::fs::File, Fault> {
+    let began = online.clock.now();
+    loop {
+        let turn = take_turn(folder, Runner::Daemon).await;
+        match turn.map_err(super::online::told)? {
+            Turn::Mine(turn) => return Ok(turn),
+            Turn::Taken(Runner::OneShot)
+                if online.clock.now().since(began) < PATIENCE && !online.stop.is_cancelled() =>
+            {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Turn::Taken(_) => {
+                return Err(Fault::failed(
+                    format!(
+                        "another `mesh up` or `mesh apply` runs on {}",
+                        folder.display()
+                    ),
+                    "one process has the loops of a data folder; `mesh status` shows how they are",
+                ));
+            }
+        }
+    }
 }
 
 async fn serve(

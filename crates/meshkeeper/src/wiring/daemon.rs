@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::backoff;
 use mesh_sdk::harness::{Observer, ProviderWish};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret};
@@ -17,14 +18,17 @@ use super::fleet::{self, Common, OpenFault, Running};
 use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
 use super::owner::WishOwner;
+use super::shapes::Closed;
 use super::wish::{self, Builder, Built};
-use super::words::{self, Heard};
+use super::words::{self, Said};
 use crate::manifest::{Machine, Manifest, Provider};
 
 /// The longest time between two readings of the manifest, so that a wish is confirmed.
 const REREAD: Duration = Duration::from_secs(600);
 /// The shortest, while something leaves quickly.
 const REREAD_MIN: Duration = Duration::from_secs(1);
+/// After a wish in which somebody had no password yet: with the password it is another one.
+const AFTER_NEW: Duration = Duration::from_secs(5);
 /// A provider whose admin password could not be read is tried again this often.
 const RETRY: Duration = Duration::from_secs(30);
 
@@ -46,11 +50,15 @@ pub struct Daemon {
     manifest: Arc<RwLock<Arc<Manifest>>>,
     clock: Clock,
     loops: BTreeMap<ProviderName, Seats>,
-    without_loop: Vec<(ProviderName, String)>,
+    without_loop: Vec<(ProviderName, Closed)>,
     wishes: BTreeMap<ProviderName, ProviderWish>,
     owner: WishOwner,
     generation: u64,
-    heard: Heard,
+    /// The newest request for a pass, and whether the manifest is read again before it is handed on.
+    asked: u64,
+    reading_first: bool,
+    /// So many wishes in a row had somebody without a password.
+    with_new: u32,
     stop: CancellationToken,
     source_key: Secret,
     adoptions: HashMap<(ProviderName, ConsumerName), bool>,
@@ -89,7 +97,9 @@ impl Daemon {
             without_loop: Vec::new(),
             wishes: BTreeMap::new(),
             generation: 0,
-            heard: Heard::default(),
+            asked: 0,
+            reading_first: false,
+            with_new: 0,
             stop,
             source_key,
             adoptions: HashMap::new(),
@@ -121,7 +131,7 @@ impl Daemon {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
-                _ = bell.next() => self.hear_words().await,
+                _ = bell.next() => self.hear_words(&reread).await,
                 () = tokio::time::sleep(self.patience()) => {
                     self.retry_without_loop().await;
                     reread();
@@ -145,10 +155,10 @@ impl Daemon {
             .values()
             .map(|p| p.timing.list_every.min(p.timing.remove_after));
         let usual = wanted.min().unwrap_or(REREAD).clamp(REREAD_MIN, REREAD);
-        if self.without_loop.is_empty() {
-            usual
-        } else {
-            usual.min(RETRY)
+        match (self.with_new, self.without_loop.is_empty()) {
+            (0, true) => usual,
+            (0, false) => usual.min(RETRY),
+            (n, _) => usual.min(backoff(AFTER_NEW, n - 1, REREAD)),
         }
     }
 
@@ -165,6 +175,9 @@ impl Daemon {
         };
         if let Err(fault) = outcome {
             error!("the wish could not be put in force; the last one stays: {fault}");
+        }
+        if std::mem::take(&mut self.reading_first) {
+            self.hand_words_on().await;
         }
     }
 
@@ -191,9 +204,9 @@ impl Daemon {
         };
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
+        self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
         let bus = self.installation.bus.as_ref();
         self.generation = wish::publish(bus, &mut built, self.clock.now()).await?;
-        fleet::publish_providers(bus, manifest).await?;
         self.wishes = std::mem::take(&mut built.wishes);
         self.settle_loops(manifest).await?;
         for (name, seats) in &self.loops {
@@ -211,11 +224,9 @@ impl Daemon {
         let facts = self
             .owner
             .facts(built, &self.without_loop, replaced, manifest);
-        let bus = self.installation.bus.as_ref();
-        Ok(self
-            .owner
-            .look(bus, self.clock.now(), self.generation, facts)
-            .await?)
+        let (bus, now) = (self.installation.bus.as_ref(), self.clock.now());
+        self.owner.look(bus, now, self.generation, facts).await?;
+        Ok(WishOwner::retire(bus, now, self.generation, manifest).await?)
     }
 
     /// Loops of providers that changed are stopped and started anew; those that left are stopped, and
@@ -240,7 +251,8 @@ impl Daemon {
                 self.start_loops(provider).await?;
             }
         }
-        Ok(())
+        let bus = self.installation.bus.as_ref();
+        Ok(fleet::publish_providers(bus, manifest, &self.without_loop).await?)
     }
 
     async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
@@ -248,31 +260,30 @@ impl Daemon {
         let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
         let seats = match self.common.open(provider, &Machine, &stop).await {
             Ok(seats) => seats,
-            Err(OpenFault::Store(fault)) => return Err(fault.into()),
             Err(fault) => {
-                warn!("no loop for now: {fault}");
-                self.without_loop
-                    .push((provider.name.clone(), fault.to_string()));
+                let closed = fault.closed();
+                if let (None, OpenFault::Store(fault)) = (&closed, fault) {
+                    return Err(fault.into());
+                }
+                let closed = closed.into_iter();
+                for closed in closed {
+                    warn!("no loop for now: {}", closed.why);
+                    self.without_loop.push((provider.name.clone(), closed));
+                }
                 return Ok(());
             }
         };
         let said = words::read(self.installation.bus.as_ref()).await?;
+        self.asked = self.asked.max(said.pass());
         let mut running = Vec::with_capacity(seats.len());
         for mut seat in seats {
-            let now = self.clock.now();
-            seat.loop_
-                .set_wish(self.wishes.get(&provider.name).cloned().unwrap_or_default());
-            words::apply(&mut seat.loop_, &seat.provider, &said, &seat.heard, now);
-            seat.loop_.core_mut().hint();
-            info!(provider = seat.loop_.label(), "the loop starts");
-            running.push(Running::start(
-                seat,
-                self.clock,
-                provider.timing.verify_every,
-                stop.child_token(),
-            ));
+            seat.set_wish(self.wishes.get(&provider.name).cloned().unwrap_or_default());
+            seat.hear_words(&said);
+            seat.inner.core_mut().hint();
+            info!(provider = seat.inner.label(), "the loop starts");
+            let every = provider.timing.verify_every;
+            running.push(Running::start(seat, self.clock, every, stop.child_token()));
         }
-        self.heard.note(&said);
         self.loops
             .insert(provider.name.clone(), Seats { running, made_of });
         Ok(())
@@ -288,26 +299,46 @@ impl Daemon {
         }
     }
 
-    async fn hear_words(&mut self) {
-        let now = self.clock.now();
+    /// People said something. Who asks for a pass means the manifest as it is now: it is read again
+    /// before the loops hear of that.
+    async fn hear_words(&mut self, reread: &Reread) {
         match words::read(self.installation.bus.as_ref()).await {
             Ok(said) => {
-                let (said, heard) = (Arc::new(said), Arc::new(self.heard.clone()));
-                for running in self.loops.values().flat_map(|seats| &seats.running) {
-                    running
-                        .words(Arc::clone(&said), Arc::clone(&heard), now)
-                        .await;
+                if said.pass() > self.asked {
+                    self.asked = said.pass();
+                    self.reading_first = true;
+                    reread();
                 }
-                let adopting = words::adoptions(&said) != self.adoptions;
-                self.heard.note(&said);
-                if adopting {
-                    let manifest = read_lock(&self.manifest);
-                    if let Err(fault) = self.take_wish(&manifest).await {
-                        error!("the wish could not be put in force: {fault}");
-                    }
-                }
+                self.tell_words(said).await;
             }
             Err(fault) => error!("what people said cannot be read: {fault}"),
+        }
+    }
+
+    /// The manifest was read again.
+    async fn hand_words_on(&mut self) {
+        match words::read(self.installation.bus.as_ref()).await {
+            Ok(said) => self.tell_words(said).await,
+            Err(fault) => error!("what people said cannot be read: {fault}"),
+        }
+    }
+
+    async fn tell_words(&mut self, said: Said) {
+        let adopting = words::adoptions(&said) != self.adoptions;
+        let said = if self.reading_first {
+            said.without_pass()
+        } else {
+            said
+        };
+        let said = Arc::new(said);
+        for running in self.loops.values().flat_map(|seats| &seats.running) {
+            running.words(Arc::clone(&said)).await;
+        }
+        if adopting {
+            let manifest = read_lock(&self.manifest);
+            if let Err(fault) = self.take_wish(&manifest).await {
+                error!("the wish could not be put in force: {fault}");
+            }
         }
     }
 }

@@ -7,23 +7,25 @@ use std::time::Duration;
 use mesh_sdk::adapter::ProviderSettings;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Write};
 use mesh_sdk::clock::Clock;
+use mesh_sdk::condition::{ConditionType, Reason};
 use mesh_sdk::decide::Settings;
 use mesh_sdk::handle::AdapterHandle;
 use mesh_sdk::harness::skeleton::{self, Message};
 use mesh_sdk::harness::{
-    Limits, Mint, Observer, Parts, PassReport, ProviderWish, Provisioner, Scrub, StoreFault,
+    Limits, Mint, Observer, Parts, ProviderWish, Provisioner, Scrub, StoreFault,
 };
 use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{Marker, ProviderName, Secret, Time};
-use tokio::sync::{mpsc, oneshot};
+use mesh_sdk::{Marker, ProviderName, Secret};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::installation::Installation;
+use super::seat::{Seat, Tally, Told};
 use super::secrets::Minter;
-use super::shapes::{ProviderEntry, Word};
-use super::words::{self, Heard};
+use super::shapes::{Closed, ProviderEntry};
+use super::words::Said;
 use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};
 
 /// What opening a loop came to.
@@ -53,16 +55,21 @@ pub enum OpenFault {
     Store(#[from] StoreFault),
 }
 
-/// One server's loop before it runs.
-pub struct Seat {
-    /// The provider.
-    pub provider: ProviderName,
-    /// The loop.
-    pub loop_: Provisioner,
-    /// Its adapter, for hints and doctor.
-    pub adapter: AdapterHandle,
-    /// Which words were heard by its last pass.
-    pub heard: Heard,
+impl OpenFault {
+    /// What is told of a provider without a loop; `None` where the store itself fails, and no loop could
+    /// be opened.
+    pub fn closed(&self) -> Option<Closed> {
+        let (kind, reason) = match self {
+            OpenFault::Secrets { .. } => (ConditionType::SecretUnreadable, Reason::SourceMissing),
+            OpenFault::Adapter { .. } => (ConditionType::Refused, Reason::RefusedValue),
+            OpenFault::Store(StoreFault::Unreadable { .. }) => {
+                (ConditionType::LookUnknown, Reason::CallFailed)
+            }
+            OpenFault::Store(_) => return None,
+        };
+        let why = self.to_string();
+        Some(Closed { kind, reason, why })
+    }
 }
 
 /// What every loop is made with.
@@ -82,6 +89,8 @@ pub struct Common {
     pub observers: Vec<Arc<dyn Observer>>,
     /// Stands for chance.
     pub seed: u64,
+    /// Counts removals over all loops.
+    pub tally: Arc<Tally>,
 }
 
 impl Common {
@@ -106,6 +115,7 @@ impl Common {
             scrubber,
             observers,
             seed: installation.seed(),
+            tally: Arc::default(),
         }
     }
 
@@ -133,7 +143,7 @@ impl Common {
                     .open(settings)
                     .map_err(|error| OpenFault::Adapter {
                         provider: provider.name.clone(),
-                        error,
+                        error: self.scrubbed(error),
                     })?;
             let node = several.then(|| node.name.clone());
             seats.push(self.seat(provider, node, adapter, stop).await?);
@@ -168,14 +178,15 @@ impl Common {
             observers: self.observers.clone(),
             stop: stop.clone(),
         };
-        let loop_ = Provisioner::open(parts).await?;
-        let heard = Heard::until(loop_.last_pass().unwrap_or_default());
-        Ok(Seat {
-            provider: provider.name.clone(),
-            loop_,
-            adapter,
-            heard,
-        })
+        let inner = Provisioner::open(parts).await?;
+        let around = (Arc::clone(&self.bus), self.clock, Arc::clone(&self.tally));
+        let seat = Seat::of(provider.name.clone(), inner, adapter, around).await;
+        Ok(seat.map_err(StoreFault::from)?)
+    }
+
+    fn scrubbed(&self, error: mesh_sdk::Error) -> mesh_sdk::Error {
+        let message = self.scrubber.scrub(error.message()).into_owned();
+        error.with_message(message)
     }
 
     fn hide(&self, settings: &ProviderSettings) {
@@ -204,8 +215,13 @@ fn settings_of(provider: &Provider, seed: u64) -> Settings {
     }
 }
 
-/// Writes what the running program knows of each provider, for `status` and others.
-pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(), Fault> {
+/// Writes what the running program knows of each provider, for `status` and others. `closed`: those that
+/// have no loop now, and why.
+pub async fn publish_providers(
+    bus: &dyn Bus,
+    manifest: &Manifest,
+    closed: &[(ProviderName, Closed)],
+) -> Result<(), Fault> {
     let stored = bus.list(Bucket::Meta, &Key::of(&["provider"])).await?;
     let mut before = BTreeMap::new();
     for entry in stored.entries {
@@ -215,7 +231,9 @@ pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(),
     }
     let mut writes = Vec::new();
     for provider in manifest.providers.values() {
-        let entry = entry_of(provider);
+        let mut entry = entry_of(provider);
+        let found = closed.iter().find(|(name, _)| *name == provider.name);
+        entry.closed = found.map(|(_, closed)| closed.clone());
         let known = before.remove(&provider.name);
         if known.as_ref().is_some_and(|(_, old)| *old == entry) {
             continue;
@@ -226,7 +244,11 @@ pub async fn publish_providers(bus: &dyn Bus, manifest: &Manifest) -> Result<(),
     for (_, (rev, old)) in before {
         if !old.gone && manifest.is_whole() {
             writes.push(write_of(
-                &ProviderEntry { gone: true, ..old },
+                &ProviderEntry {
+                    gone: true,
+                    closed: None,
+                    ..old
+                },
                 Expect::At(rev),
             )?);
         }
@@ -246,26 +268,41 @@ fn write_of(entry: &ProviderEntry, expect: Expect) -> Result<Write, Fault> {
     })
 }
 
-fn entry_of(provider: &Provider) -> ProviderEntry {
+/// The names of a provider's loops, one for each node.
+fn loop_names(provider: &Provider) -> impl Iterator<Item = String> {
     let several = provider.nodes.len() > 1;
-    let node = |n: &crate::manifest::Node| several.then(|| n.name.clone());
+    provider.nodes.iter().map(move |node| {
+        let node = several.then_some(node.name.as_str());
+        Provisioner::name_of(&provider.name, node)
+    })
+}
+
+/// The names of all loops that a manifest asks for.
+pub fn loops_of(manifest: &Manifest) -> impl Iterator<Item = String> {
+    manifest.providers.values().flat_map(loop_names)
+}
+
+fn entry_of(provider: &Provider) -> ProviderEntry {
     ProviderEntry {
         provider: provider.name.clone(),
         kind: provider.kind.descriptor.kind.to_owned(),
-        loops: provider
-            .nodes
-            .iter()
-            .map(|n| Provisioner::name_of(&provider.name, node(n).as_deref()))
-            .collect(),
+        loops: loop_names(provider).collect(),
         addresses: provider
             .nodes
             .iter()
             .map(|n| n.settings.address())
             .collect(),
-        verify_every: provider.timing.verify_every.as_secs_f64(),
+        verify_every: millis(provider.timing.verify_every),
+        remove_after: millis(provider.timing.remove_after),
+        grace: millis(provider.timing.grace),
         can_ask: ProviderEntry::can_ask(provider.kind.descriptor.capabilities),
         gone: false,
+        closed: None,
     }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a provider's loops were made of: its table, and what its secret files held then.
@@ -323,9 +360,9 @@ pub struct Running {
     /// The provider.
     pub provider: ProviderName,
     /// Its door.
-    pub door: mpsc::Sender<Message<skeleton::Word>>,
+    pub door: mpsc::Sender<Message<Told>>,
     stop: CancellationToken,
-    task: JoinHandle<Provisioner>,
+    task: JoinHandle<Seat>,
     hints: JoinHandle<()>,
 }
 
@@ -336,17 +373,16 @@ impl Running {
     /// Starts a loop. `stop` is this loop's own.
     pub fn start(seat: Seat, clock: Clock, longest: Duration, stop: CancellationToken) -> Self {
         let (door, inbox) = mpsc::channel(DOOR);
-        let listening = skeleton::listen_for_hints(seat.adapter, door.clone(), stop.clone());
-        let hints = tokio::spawn(listening);
-        let task = tokio::spawn(skeleton::run(
-            seat.loop_,
-            clock,
-            longest,
-            inbox,
+        let adapter = Arc::clone(&seat.adapter);
+        let hints = tokio::spawn(skeleton::listen_for_hints(
+            adapter,
+            door.clone(),
             stop.clone(),
         ));
+        let provider = seat.provider.clone();
+        let task = tokio::spawn(skeleton::run(seat, clock, longest, inbox, stop.clone()));
         Self {
-            provider: seat.provider,
+            provider,
             door,
             stop,
             task,
@@ -355,26 +391,15 @@ impl Running {
     }
     /// Tells it a wish.
     pub async fn wish(&self, wish: ProviderWish) {
-        self.send(Message::Word(skeleton::Word::Wish(Box::new(wish))))
-            .await;
+        self.tell(Told::Wish(Box::new(wish))).await;
     }
-    /// Tells it words.
-    pub async fn words(&self, all: Arc<Vec<Word>>, heard: Arc<Heard>, now: Time) {
-        let provider = self.provider.clone();
-        let said = skeleton::Said(Box::new(move |this: &mut Provisioner| {
-            words::apply(this, &provider, &all, &heard, now)
-        }));
-        self.send(Message::Word(skeleton::Word::Say(said))).await;
+    /// Tells it what people said.
+    pub async fn words(&self, said: Arc<Said>) {
+        self.tell(Told::Words(said)).await;
     }
-    /// Asks for a pass. `None` if the loop stopped first.
-    pub async fn pass(&self) -> Option<Result<PassReport, StoreFault>> {
-        let (answer, heard) = oneshot::channel();
-        self.send(Message::Pass(answer)).await;
-        heard.await.ok()
-    }
-    async fn send(&self, message: Message<skeleton::Word>) {
+    async fn tell(&self, told: Told) {
         // A loop that stopped hears nothing more; whoever stopped it knows.
-        drop(self.door.send(message).await);
+        drop(self.door.send(Message::Word(told)).await);
     }
     /// Lets it finish its step, and waits for that.
     pub async fn stop(self) {

@@ -1,8 +1,10 @@
 //! A data folder, open: the bus, the secret store, their keys, and whose turn it is to write.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mesh_bus::embedded::{EmbeddedBus, Found, Glimpse, Settings};
 use mesh_bus::mint;
@@ -72,41 +74,84 @@ pub struct Installation {
     mark_key: Secret,
 }
 
+/// What kind of process runs loops on a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// `mesh up`: it hears words.
+    Daemon,
+    /// `mesh apply`: it makes one pass and ends.
+    OneShot,
+}
+
+impl Runner {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Runner::Daemon => "up",
+            Runner::OneShot => "apply",
+        }
+    }
+}
+
 /// Whether this process may run loops on a folder.
 pub enum Turn {
     /// It may, for as long as this is kept.
     Mine(File),
     /// Another process does.
-    Taken,
+    Taken(Runner),
 }
 
-/// Asks for the one right to run loops on a folder, without waiting.
-pub fn take_turn(folder: &Path) -> Result<Turn, InstallationFault> {
+/// Who only looks whether somebody runs holds the lock for a moment, too: it is asked for so often.
+const TRIES: usize = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
+/// Asks for the one right to run loops on a folder.
+pub async fn take_turn(folder: &Path, runner: Runner) -> Result<Turn, InstallationFault> {
     let fault = |error: std::io::Error| InstallationFault::Folder {
         folder: folder.to_owned(),
         why: error.to_string(),
     };
     make_folder(folder).map_err(fault)?;
     let path = folder.join(LOCK);
-    let file = File::options()
+    let mut file = File::options()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(path)
         .map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Turn::Mine(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(Turn::Taken),
-        Err(std::fs::TryLockError::Error(error)) => Err(fault(error)),
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => {
+                // On a full disk it stays unsaid, and others take this for a daemon.
+                let said = file
+                    .set_len(0)
+                    .and_then(|()| writeln!(file, "{}", runner.as_str()));
+                drop(said);
+                return Ok(Turn::Mine(file));
+            }
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(BETWEEN_TRIES).await,
+            Err(TryLockError::Error(error)) => return Err(fault(error)),
+        }
+    }
+    Ok(Turn::Taken(runner_of(&mut file)))
+}
+
+/// Who runs loops on a folder now. Makes nothing.
+pub fn running(folder: &Path) -> Option<Runner> {
+    let mut file = File::open(folder.join(LOCK)).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(runner_of(&mut file)),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
     }
 }
 
-/// Whether a process runs loops on a folder now. Makes nothing.
-pub fn is_running(folder: &Path) -> bool {
-    let Ok(file) = File::options().write(true).open(folder.join(LOCK)) else {
-        return false;
-    };
-    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+fn runner_of(file: &mut File) -> Runner {
+    let mut word = String::new();
+    let read = file.read_to_string(&mut word);
+    match read {
+        Ok(_) if word.trim_end() == Runner::OneShot.as_str() => Runner::OneShot,
+        _ => Runner::Daemon,
+    }
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {

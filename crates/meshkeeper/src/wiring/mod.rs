@@ -1,8 +1,8 @@
 //! The only place where adapters, stores and loops meet.
 //!
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
-//! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server; [`words`] hands on
-//! what people say; [`shapes`] is what lies on the bus.
+//! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
+//! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
 
 pub mod daemon;
 pub mod fleet;
@@ -10,6 +10,7 @@ pub mod installation;
 pub mod nothing;
 pub mod oneshot;
 pub mod owner;
+pub mod seat;
 pub mod secrets;
 pub mod shapes;
 pub mod wish;

@@ -5,15 +5,17 @@ use std::sync::{Arc, RwLock};
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::decide::{Slot, Step, Summary};
-use mesh_sdk::harness::{Mint, MintFault, PassReport, StoreFault};
+use mesh_sdk::harness::{Mint, MintFault, PassReport, ProviderWish, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, Marker, ProviderName, Secret, Wish};
 use tokio_util::sync::CancellationToken;
 
-use super::fleet::{self, Common, OpenFault, Seat};
+use super::fleet::{self, Common, OpenFault};
 use super::installation::{Installation, InstallationFault};
 use super::owner::WishOwner;
+use super::seat::Seat;
 use super::secrets::SecretsFault;
+use super::shapes::Closed;
 use super::wish::{self, Builder, Built};
 use super::words;
 use crate::manifest::{Machine, Manifest};
@@ -41,7 +43,7 @@ pub struct Outcome {
     /// Each loop's pass.
     pub passes: Vec<PassReport>,
     /// Providers that have no loop, and why.
-    pub without_loop: Vec<(ProviderName, String)>,
+    pub without_loop: Vec<(ProviderName, Closed)>,
     /// Passes that could not be kept.
     pub faults: Vec<String>,
 }
@@ -67,7 +69,6 @@ pub async fn apply(
     };
     let mut built = builder.build(&manifest).await?;
     let generation = wish::publish(bus, &mut built, clock.now()).await?;
-    fleet::publish_providers(bus, &manifest).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
         installation,
@@ -79,24 +80,13 @@ pub async fn apply(
     let mut outcome = Outcome::default();
     let current = read_lock(&manifest);
     let seats = open_all(&common, &current, &stop, &mut outcome).await?;
+    fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     let mut running = tokio::task::JoinSet::new();
     for mut seat in seats {
-        seat.loop_.set_wish(
-            built
-                .wishes
-                .get(&seat.provider)
-                .cloned()
-                .unwrap_or_default(),
-        );
-        words::apply(
-            &mut seat.loop_,
-            &seat.provider,
-            &said,
-            &seat.heard,
-            clock.now(),
-        );
-        seat.loop_.core_mut().hint();
-        running.spawn(async move { seat.loop_.pass().await });
+        seat.set_wish(wish_of(&built, &seat.provider));
+        seat.hear_words(&said);
+        seat.inner.core_mut().hint();
+        running.spawn(async move { seat.one_pass().await });
     }
     while let Some(ended) = running.join_next().await {
         match ended {
@@ -114,6 +104,7 @@ pub async fn apply(
         &current,
     );
     owner.look(bus, clock.now(), generation, facts).await?;
+    WishOwner::retire(bus, clock.now(), generation, &current).await?;
     if outcome.faults.is_empty() && outcome.without_loop.is_empty() {
         installation.replacement_told().await?;
     }
@@ -138,13 +129,21 @@ async fn open_all(
     for provider in manifest.providers.values() {
         match common.open(provider, &Machine, stop).await {
             Ok(opened) => seats.extend(opened),
-            Err(OpenFault::Store(fault)) => return Err(fault.into()),
-            Err(fault) => outcome
-                .without_loop
-                .push((provider.name.clone(), fault.to_string())),
+            Err(fault) => match (fault.closed(), fault) {
+                (Some(closed), _) => {
+                    let name = provider.name.clone();
+                    outcome.without_loop.push((name, closed));
+                }
+                (None, OpenFault::Store(fault)) => return Err(fault.into()),
+                (None, _) => {}
+            },
         }
     }
     Ok(seats)
+}
+
+fn wish_of(built: &Built, provider: &ProviderName) -> ProviderWish {
+    built.wishes.get(provider).cloned().unwrap_or_default()
 }
 
 /// What `plan` shows of one loop.
@@ -171,7 +170,7 @@ pub struct Plan {
     /// Each loop's part.
     pub loops: Vec<Planned>,
     /// Providers that have no loop, and why.
-    pub without_loop: Vec<(ProviderName, String)>,
+    pub without_loop: Vec<(ProviderName, Closed)>,
     /// What is amiss in the wish.
     pub built: Built,
 }
@@ -225,26 +224,15 @@ pub async fn plan(
         scrubber,
         observers: Vec::new(),
         seed,
+        tally: Arc::default(),
     };
     let mut outcome = Outcome::default();
     let seats = open_all(&common, &manifest, &stop, &mut outcome).await?;
     plan.without_loop = outcome.without_loop;
     let mut looking = tokio::task::JoinSet::new();
     for mut seat in seats {
-        seat.loop_.set_wish(
-            plan.built
-                .wishes
-                .get(&seat.provider)
-                .cloned()
-                .unwrap_or_default(),
-        );
-        words::apply(
-            &mut seat.loop_,
-            &seat.provider,
-            &said,
-            &seat.heard,
-            clock.now(),
-        );
+        seat.set_wish(wish_of(&plan.built, &seat.provider));
+        seat.hear_words(&said);
         looking.spawn(async move { planned(seat).await });
     }
     while let Some(ended) = looking.join_next().await {
@@ -257,8 +245,8 @@ pub async fn plan(
 }
 
 async fn planned(mut seat: Seat) -> Planned {
-    let looked = seat.loop_.look_only().await;
-    let core = seat.loop_.core();
+    let looked = seat.inner.look_only().await;
+    let core = seat.inner.core();
     let slots = core.slots();
     let unknown = slots.iter().filter(|s| s.wanted.is_some());
     let unknown = unknown.filter_map(|s| {
@@ -272,7 +260,7 @@ async fn planned(mut seat: Seat) -> Planned {
         s.wanted.is_some() && matches!(s.state(), State::Refused | State::Braked)
     });
     Planned {
-        label: seat.loop_.label().to_owned(),
+        label: seat.inner.label().to_owned(),
         steps: looked
             .steps
             .iter()

@@ -1,16 +1,16 @@
 //! The program's own conditions: about the manifest, its secrets, TLS, and the store.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use mesh_sdk::ProviderName;
 use mesh_sdk::Time;
 use mesh_sdk::book::Book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
-use mesh_sdk::decide::conditions::{Change, Seen};
+use mesh_sdk::decide::conditions::{Change, Kept, Seen};
 use mesh_sdk::event::{Event, EventKind};
 
-use super::shapes::ProviderEntry;
+use super::shapes::{Closed, ProviderEntry};
 use super::wish::Built;
 use crate::manifest::Manifest;
 
@@ -45,19 +45,15 @@ impl WishOwner {
     pub fn facts(
         &self,
         built: &Built,
-        without_loop: &[(ProviderName, String)],
+        without_loop: &[(ProviderName, Closed)],
         replaced: Option<&str>,
         manifest: &Manifest,
     ) -> Vec<Fact> {
         let mut facts = built.facts.clone();
-        for (provider, why) in without_loop {
+        for (provider, closed) in without_loop {
+            let message = format!("nobody looks after it: {}", closed.why);
             let subject = provider.as_str();
-            facts.push(fact(
-                ConditionType::SecretUnreadable,
-                subject,
-                Reason::SourceMissing,
-                why.clone(),
-            ));
+            facts.push(fact(closed.kind, subject, closed.reason, message));
         }
         if let Some(why) = replaced {
             facts.push(fact(
@@ -122,8 +118,8 @@ impl WishOwner {
         )
     }
 
-    /// One look: raises what was found, clears what was seen gone at once (reading is proof enough),
-    /// and tells both.
+    /// One look: raises what was found, clears what was seen gone, and tells both. A file that was read
+    /// cannot be read better a second time, so one reading is the two good looks of C-4.
     pub async fn look(
         &mut self,
         bus: &dyn Bus,
@@ -132,9 +128,51 @@ impl WishOwner {
         mut facts: Vec<Fact>,
     ) -> Result<(), Fault> {
         facts.extend(Self::gone(bus).await?);
-        let changes = self.book.look(now, generation, facts, |_| Seen::Good);
-        self.tell(bus, now, &changes).await?;
+        let clears = self.book.ledger().kept().any(|kept| {
+            let id = &kept.condition.id;
+            let found = |f: &Fact| f.kind == id.kind && f.subject == id.subject;
+            kept.raised && !facts.iter().any(found)
+        });
+        let mut changes = Vec::new();
+        for _ in 0..if clears { 2 } else { 1 } {
+            let more = self
+                .book
+                .look(now, generation, facts.clone(), |_| Seen::Good);
+            changes.extend(more);
+        }
+        tell(bus, OWNER, now, &changes).await?;
         self.book.store(bus, &changes).await
+    }
+
+    /// Closes the conditions of loops that are declared no more: their provider left the manifest, or its
+    /// nodes have other names (C-3). Only a whole manifest says that.
+    pub async fn retire(
+        bus: &dyn Bus,
+        now: Time,
+        generation: u64,
+        manifest: &Manifest,
+    ) -> Result<(), Fault> {
+        if !manifest.is_whole() {
+            return Ok(());
+        }
+        let declared: HashSet<String> = super::fleet::loops_of(manifest).collect();
+        let mut owners = BTreeSet::new();
+        let all = bus.list(Bucket::Condition, &Key::everything()).await?;
+        for entry in all.entries {
+            let kept: Kept = serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
+            let owner = kept.condition.id.owner;
+            if kept.raised && owner.starts_with("provisioner/") && !declared.contains(&owner) {
+                owners.insert(owner);
+            }
+        }
+        for owner in owners {
+            let mut book = Book::open(bus, &owner).await?;
+            let changes = book.look(now, generation, Vec::new(), |_| Seen::Retired);
+            tell(bus, &owner, now, &changes).await?;
+            book.store(bus, &changes).await?;
+        }
+        Ok(())
     }
 
     /// The manifest could not be read: nothing else is known anew.
@@ -161,41 +199,41 @@ impl WishOwner {
         let changes = self
             .book
             .look(now, generation, vec![Self::unreadable(why)], seen);
-        self.tell(bus, now, &changes).await?;
+        tell(bus, OWNER, now, &changes).await?;
         self.book.store(bus, &changes).await
     }
+}
 
-    async fn tell(&self, bus: &dyn Bus, now: Time, changes: &[Change]) -> Result<(), Fault> {
-        let mut lines = Vec::new();
-        for change in changes {
-            let (kind, condition) = match change {
-                Change::Raised(condition) => (EventKind::Raised, condition),
-                Change::Changed(condition) => (EventKind::Changed, condition),
-                Change::Cleared(condition) => (EventKind::Cleared, condition),
-            };
-            let (provider, consumer) = condition
-                .id
-                .subject
-                .split_once('/')
-                .unwrap_or((&condition.id.subject, ""));
-            let event = Event {
-                at: now,
-                kind,
-                owner: OWNER.into(),
-                provider: provider.to_owned(),
-                consumer: consumer.to_owned(),
-                detail: format!("{}: {}", condition.id.kind, condition.message),
-                count: 1,
-            };
-            event.log();
-            let subject = Key::of(&[kind.as_str(), &event.provider, &event.consumer]);
-            let line = serde_json::to_string(&event).map_err(|e| Fault::Corrupt(e.to_string()))?;
-            lines.push((subject, line));
-        }
-        if lines.is_empty() {
-            Ok(())
-        } else {
-            bus.append(lines).await
-        }
+async fn tell(bus: &dyn Bus, owner: &str, now: Time, changes: &[Change]) -> Result<(), Fault> {
+    let mut lines = Vec::new();
+    for change in changes {
+        let (kind, condition) = match change {
+            Change::Raised(condition) => (EventKind::Raised, condition),
+            Change::Changed(condition) => (EventKind::Changed, condition),
+            Change::Cleared(condition) => (EventKind::Cleared, condition),
+        };
+        let (provider, consumer) = condition
+            .id
+            .subject
+            .split_once('/')
+            .unwrap_or((&condition.id.subject, ""));
+        let event = Event {
+            at: now,
+            kind,
+            owner: owner.to_owned(),
+            provider: provider.to_owned(),
+            consumer: consumer.to_owned(),
+            detail: format!("{}: {}", condition.id.kind, condition.message),
+            count: 1,
+        };
+        event.log();
+        let subject = Key::of(&[kind.as_str(), &event.provider, &event.consumer]);
+        let line = serde_json::to_string(&event).map_err(|e| Fault::Corrupt(e.to_string()))?;
+        lines.push((subject, line));
+    }
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        bus.append(lines).await
     }
 }

@@ -16,6 +16,9 @@ use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 use super::shapes::{Standing, VersionEntry, WishEntry};
 use crate::manifest::Manifest;
 
+/// How often a wish that somebody else writes at the same time is written again.
+const TRIES: usize = 5;
+
 /// What is known of one provision's password.
 #[derive(Debug, Clone)]
 pub enum Known {
@@ -72,6 +75,10 @@ impl Secrets {
     /// The key of digests.
     pub fn digest_key(&self) -> &Secret {
         &self.digest_key
+    }
+    /// The newest revision of the bus.
+    pub(super) async fn bus_seq(&self) -> u64 {
+        self.bus.health().await.seq
     }
     /// Makes a secret known to the scrubber.
     pub fn hide(&self, secret: &Secret) {
@@ -359,19 +366,25 @@ impl Minter {
             why: None,
         };
         let bus = &self.secrets.bus;
-        let current = bus.get(Bucket::Wish, &entry.key()).await?;
-        let expect = current.map_or(Expect::Absent, |e| Expect::At(e.rev));
         let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        bus.put_if(
-            Bucket::Wish,
-            Write {
+        for _ in 0..TRIES {
+            let current = bus.get(Bucket::Wish, &entry.key()).await?;
+            if current.as_ref().is_some_and(|e| e.value == value) {
+                return Ok(());
+            }
+            let write = Write {
                 key: entry.key(),
-                expect,
-                value,
-            },
-        )
-        .await?;
-        Ok(())
+                expect: current.map_or(Expect::Absent, |e| Expect::At(e.rev)),
+                value: value.clone(),
+            };
+            if let Put::Done(_) = bus.put_if(Bucket::Wish, write).await? {
+                return Ok(());
+            }
+        }
+        Err(Fault::Unreachable(format!(
+            "{} could not be written",
+            entry.key()
+        )))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Rev, Write};
+use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::{SecretState, Wanted, WholeWish};
 use mesh_sdk::harness::ProviderWish;
@@ -27,6 +27,11 @@ pub struct Built {
     pub partial: bool,
     /// Tells one wish from another.
     pub fingerprint: String,
+    /// Somebody has no password yet: once it is made, the wish is another one.
+    pub has_new: bool,
+    /// The newest revision of the bus before anything was read. Entries that are newer were written while
+    /// this was built, and know more.
+    pub read_at: u64,
 }
 
 /// Builds wishes. With `Access::Write` given passwords are kept in the secret store, so that they stay in
@@ -60,6 +65,10 @@ impl Builder<'_> {
     pub async fn build(&self, manifest: &Manifest) -> Result<Built, SecretsFault> {
         let mut built = Built {
             partial: !manifest.is_whole(),
+            read_at: match self.secrets {
+                Some(secrets) => secrets.bus_seq().await,
+                None => 0,
+            },
             ..Built::default()
         };
         for provider in manifest.providers.keys() {
@@ -96,7 +105,10 @@ impl Builder<'_> {
         let password = self.password(built, needed, before).await?;
         let (secret, state) = match password {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
-            Password::New => (None, SecretState::New),
+            Password::New => {
+                built.has_new = true;
+                (None, SecretState::New)
+            }
             Password::Lost(why) => (None, SecretState::Lost(why)),
             Password::Kept(trouble) => {
                 let why = format!("its password: {trouble}");
@@ -272,8 +284,8 @@ fn fingerprint(built: &Built) -> String {
 /// Puts a built wish on the bus and answers its generation: the head, and every entry that differs.
 /// Entries that are asked for no more become `retired`, never deleted (B-5).
 pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fault> {
-    let head_key = Key::of(&["wish"]);
-    let stored = bus.get(Bucket::Meta, &head_key).await?;
+    let key = Key::of(&["wish"]);
+    let stored = bus.get(Bucket::Meta, &key).await?;
     let mut head: WishHead = match &stored {
         Some(entry) => serde_json::from_slice(&entry.value)
             .map_err(|error| Fault::Corrupt(format!("the wish's head: {error}")))?,
@@ -292,21 +304,35 @@ pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64,
         head.digest.clone_from(&built.fingerprint);
     }
     head.read_at = now;
-    let expect = stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev));
-    let value = serde_json::to_vec(&head).map_err(|e| Fault::Corrupt(e.to_string()))?;
-    bus.put_if(
-        Bucket::Meta,
-        Write {
-            key: head_key,
-            expect,
-            value,
-        },
-    )
-    .await?;
+    let write = Write {
+        key,
+        expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
+        value: json(&head)?,
+    };
+    settled(bus, Bucket::Meta, vec![write]).await?;
     for wish in built.wishes.values_mut() {
         wish.whole.generation = head.generation;
     }
     Ok(head.generation)
+}
+
+/// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process has the loops of a
+/// data folder, and nobody else writes these.
+async fn settled(bus: &dyn Bus, bucket: Bucket, writes: Vec<Write>) -> Result<(), Fault> {
+    let outcomes = bus.put_each(bucket, writes.clone()).await?;
+    for (write, outcome) in writes.iter().zip(outcomes) {
+        if matches!(outcome, Put::Done(_)) {
+            continue;
+        }
+        let found = bus.get(bucket, &write.key).await?;
+        if found.is_none_or(|entry| entry.value != write.value) {
+            let key = &write.key;
+            return Err(Fault::Unreachable(format!(
+                "{key} could not be written; it is tried again"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Every wish on the bus, with its revision.
@@ -342,7 +368,10 @@ async fn publish_entries(
     for entry in &built.entries {
         let key = entry.key();
         let before = stored.remove(&key);
-        if before.as_ref().is_some_and(|(_, old)| old == entry) {
+        if before
+            .as_ref()
+            .is_some_and(|(rev, old)| old == entry || rev.seq > built.read_at)
+        {
             continue;
         }
         let expect = before.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
@@ -366,8 +395,15 @@ async fn publish_entries(
             });
         }
     }
-    if !writes.is_empty() {
-        bus.put_each(Bucket::Wish, writes).await?;
+    if writes.is_empty() {
+        return Ok(());
+    }
+    // One that was written meanwhile knows more than this.
+    let outcomes = bus.put_each(Bucket::Wish, writes).await?;
+    if outcomes.contains(&Put::Unknown) {
+        return Err(Fault::Unreachable(
+            "the store did not say whether it took the wish".to_owned(),
+        ));
     }
     Ok(())
 }

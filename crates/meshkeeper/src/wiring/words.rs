@@ -14,36 +14,94 @@ use super::shapes::{Subject, Word};
 /// How often a contended word is said again.
 const TRIES: usize = 5;
 
+/// What people said, as it stands in the store.
+#[derive(Debug, Clone, Default)]
+pub struct Said(Vec<(u64, Word)>);
+
+impl Said {
+    /// Each word.
+    pub fn words(&self) -> impl Iterator<Item = &Word> {
+        self.0.iter().map(|(_, word)| word)
+    }
+    /// The revision of the newest.
+    pub fn newest(&self) -> u64 {
+        self.0.iter().map(|(seq, _)| *seq).max().unwrap_or(0)
+    }
+    /// The newest request for a pass.
+    pub fn pass(&self) -> u64 {
+        let numbers = self.words().filter_map(|word| match word {
+            Word::Pass { number } => Some(*number),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+    /// Without requests for a pass.
+    #[must_use]
+    pub fn without_pass(mut self) -> Self {
+        self.0
+            .retain(|(_, word)| !matches!(word, Word::Pass { .. }));
+        self
+    }
+}
+
 /// Every word that stands.
-pub async fn read(bus: &dyn Bus) -> Result<Vec<Word>, Fault> {
+pub async fn read(bus: &dyn Bus) -> Result<Said, Fault> {
     let snapshot = bus.list(Bucket::Word, &Key::everything()).await?;
     let parsed = snapshot.entries.iter().map(|entry| {
-        serde_json::from_slice(&entry.value)
-            .map_err(|error| Fault::Corrupt(format!("word {}: {error}", entry.key)))
+        let word = serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("word {}: {error}", entry.key)))?;
+        Ok((entry.rev.seq, word))
     });
-    parsed.collect()
+    parsed.collect::<Result<_, _>>().map(Said)
 }
 
 /// Says a word: it takes the place of an older one about the same thing, and goes to the history.
 pub async fn say(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
-    let key = word.key();
-    let value = serde_json::to_vec(word).map_err(|error| Fault::Corrupt(error.to_string()))?;
+    say_as(bus, &word.key(), |_| word.clone()).await?;
+    tell(bus, word, now).await
+}
+
+/// Asks for a pass; its number is above those of all others who ask at the same time.
+pub async fn ask_for_pass(bus: &dyn Bus) -> Result<u64, Fault> {
+    let next = |before: Option<Word>| match before {
+        Some(Word::Pass { number }) => Word::Pass { number: number + 1 },
+        _ => Word::Pass { number: 1 },
+    };
+    let key = Word::Pass { number: 0 }.key();
+    match say_as(bus, &key, next).await? {
+        Word::Pass { number } => Ok(number),
+        _ => Err(Fault::Corrupt(format!("{key} is no request for a pass"))),
+    }
+}
+
+/// Puts a word in the place of the one that stands, whoever else speaks meanwhile. An unknown outcome is
+/// read back (B-5).
+async fn say_as(
+    bus: &dyn Bus,
+    key: &Key,
+    word: impl Fn(Option<Word>) -> Word,
+) -> Result<Word, Fault> {
     for _ in 0..TRIES {
-        let current = bus.get(Bucket::Word, &key).await?;
-        let expect = current.map_or(Expect::Absent, |entry| Expect::At(entry.rev));
-        match bus
-            .put_if(
-                Bucket::Word,
-                Write {
-                    key: key.clone(),
-                    expect,
-                    value: value.clone(),
-                },
-            )
-            .await?
-        {
-            Put::Done(_) => return tell(bus, word, now).await,
-            Put::Conflict | Put::Unknown => {}
+        let current = bus.get(Bucket::Word, key).await?;
+        let before = current
+            .as_ref()
+            .and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        let word = word(before);
+        let value = serde_json::to_vec(&word).map_err(|error| Fault::Corrupt(error.to_string()))?;
+        let write = Write {
+            key: key.clone(),
+            expect: current.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
+            value: value.clone(),
+        };
+        match bus.put_if(Bucket::Word, write).await? {
+            Put::Done(_) => return Ok(word),
+            Put::Conflict => {}
+            Put::Unknown => {
+                let found = bus.get(Bucket::Word, key).await?;
+                if found.is_some_and(|entry| entry.value == value) {
+                    return Ok(word);
+                }
+            }
         }
     }
     Err(Fault::Unreachable(
@@ -131,60 +189,20 @@ fn names(subject: &Subject) -> (String, String) {
     }
 }
 
-/// The next number for a request for a pass.
-pub async fn next_pass(bus: &dyn Bus) -> Result<u64, Fault> {
-    let words = read(bus).await?;
-    let last = words.iter().filter_map(|word| match word {
-        Word::Pass { number } => Some(*number),
-        _ => None,
-    });
-    Ok(last.max().unwrap_or(0) + 1)
-}
-
-/// Which words were heard already: each of them counts once, whatever clocks do meanwhile.
-#[derive(Debug, Clone, Default)]
-pub struct Heard {
-    until: Time,
-    seen: HashMap<Key, Time>,
-}
-
-impl Heard {
-    /// Everything that was said until then counts as heard: the end of the loop's last pass.
-    pub fn until(until: Time) -> Self {
-        Self {
-            until,
-            seen: HashMap::new(),
-        }
-    }
-    /// Whether a word is new.
-    fn is_new(&self, word: &Word, at: Time) -> bool {
-        self.seen
-            .get(&word.key())
-            .map_or(at > self.until, |seen| *seen != at)
-    }
-    /// These were heard now.
-    pub fn note(&mut self, words: &[Word]) {
-        self.seen.extend(
-            words
-                .iter()
-                .filter_map(|word| Some((word.key(), word.at()?))),
-        );
-    }
-}
-
 /// Tells a provisioner what stands and what is new. Words about pauses are states; the others count
-/// once. Returns whether a pass is wanted.
+/// once: those after the revision `heard`. Returns whether a pass is wanted.
 pub fn apply(
     this: &mut Provisioner,
     provider: &ProviderName,
-    words: &[Word],
-    heard: &Heard,
+    said: &Said,
+    heard: u64,
     now: Time,
 ) -> bool {
     let mut until: Option<Time> = None;
     let mut consumers: HashMap<ConsumerName, Time> = HashMap::new();
     let mut wanted = false;
-    for word in words {
+    for (seq, word) in &said.0 {
+        let is_new = *seq > heard;
         match word {
             Word::Pause {
                 subject,
@@ -197,7 +215,7 @@ pub fn apply(
                 }
                 Subject::Provider(_) => {}
             },
-            Word::Resume { subject, at } if heard.is_new(word, *at) => {
+            Word::Resume { subject, .. } if is_new => {
                 let about = match subject {
                     Subject::Provider(name) if name == provider => None,
                     Subject::Provider(_) => continue,
@@ -219,8 +237,8 @@ pub fn apply(
             Word::ApproveRemovals {
                 provider: name,
                 removals,
-                at,
-            } if name == provider && heard.is_new(word, *at) => {
+                ..
+            } if name == provider && is_new => {
                 this.core_mut().approve_removals(Approval {
                     removals: removals.clone(),
                 });
@@ -229,9 +247,8 @@ pub fn apply(
             Word::Adopt {
                 provider: name,
                 consumer,
-                at,
                 ..
-            } if name == provider && heard.is_new(word, *at) => {
+            } if name == provider && is_new => {
                 this.core_mut().release(Some(consumer), now);
                 wanted = true;
             }
@@ -244,8 +261,8 @@ pub fn apply(
 }
 
 /// What people said about taking over logins, for whoever builds the wish.
-pub fn adoptions(said: &[Word]) -> HashMap<(ProviderName, ConsumerName), bool> {
-    let adopted = said.iter().filter_map(|word| match word {
+pub fn adoptions(said: &Said) -> HashMap<(ProviderName, ConsumerName), bool> {
+    let adopted = said.words().filter_map(|word| match word {
         Word::Adopt {
             provider,
             consumer,

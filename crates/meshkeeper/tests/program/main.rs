@@ -4,7 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod braking;
 mod healing;
 mod lab;
+mod nodes;
+mod owning;
+mod planning;
 mod redis;
+mod restarting;
+mod together;
 mod wait;

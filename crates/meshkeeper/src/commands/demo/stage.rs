@@ -24,7 +24,7 @@ use crate::errors::Fault;
 use crate::manifest::{self, Manifest};
 use crate::status::{self, Picture};
 use crate::wiring::daemon::{Daemon, Outside};
-use crate::wiring::installation::{Installation, Turn, take_turn};
+use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::RunFault;
 use crate::wiring::secrets::Known;
 
@@ -108,7 +108,8 @@ impl<'s> Stage<'s> {
         let reading = manifest::read(&path, cx.kinds).map_err(crate::commands::unread)?;
         let manifest = Arc::new(reading.manifest.ok_or(Fault::Manifest)?);
         let data = folder.path().join("mesh-data");
-        let Turn::Mine(turn) = take_turn(&data).map_err(told)? else {
+        let turn = take_turn(&data, Runner::Daemon).await;
+        let Turn::Mine(turn) = turn.map_err(told)? else {
             return Err(Fault::failed(
                 "somebody uses the demo's folder",
                 "run it again",

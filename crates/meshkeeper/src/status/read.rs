@@ -1,211 +1,83 @@
-//! The one read model: what the owners know, put together from the bus. It invents nothing.
+//! Reading the picture from the bus: first what is small, then everyone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use mesh_sdk::answer::Proof;
 use mesh_sdk::book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
-use mesh_sdk::condition::{Condition, Severity, Status as Stands};
 use mesh_sdk::decide::conditions::Kept;
-use mesh_sdk::decide::{Last, Phase, Record, Settings, State, Summary, state_of};
-use mesh_sdk::harness::{LoopRecord, StoreFault, read_records};
-use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
-use serde::Serialize;
+use mesh_sdk::decide::{
+    Last, Phase, Record, ServerRecord, Settings, State, Unknown, Wanted, state_of,
+};
+use mesh_sdk::harness::{LoopRecord, read_records};
+use mesh_sdk::{ConsumerName, ProviderName, Time};
 
+use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView};
 use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry, Word};
 use crate::wiring::{wish, words};
 
-/// The whole picture: `status --json` is this object.
-#[derive(Debug, Clone, Serialize)]
-pub struct Picture {
+/// What is small, however many consumers there are: the providers and their loops.
+pub struct Head {
     /// The mesh's id.
     pub mesh: String,
-    /// When it was put together.
-    #[serde(serialize_with = "rfc3339")]
+    /// When it was read.
     pub at: Time,
-    /// Whether a daemon runs on the data folder; without one, ages are those of the last one-shot.
+    /// Whether a daemon runs on the data folder.
     pub daemon: bool,
+    providers: Vec<ProviderEntry>,
+    loops: Vec<(LoopView, Option<LoopRecord>)>,
+}
+
+impl Head {
     /// Every loop.
-    pub loops: Vec<LoopView>,
-    /// Every consumer of every provider.
-    pub provisions: Vec<ProvisionView>,
-    /// Conditions that stand, worst first.
-    pub conditions: Vec<ConditionView>,
-    /// Comes with delivery.
-    pub deliveries: [(); 0],
-    /// Comes with rotation.
-    pub rotations: [(); 0],
-    /// Comes with the host loop.
-    pub hosts: [(); 0],
-    /// Logins that nobody asks for any more and that are still there.
-    pub leftovers: Vec<Leftover>,
-    /// Logins of others, by provider, where they were counted.
-    pub strangers: BTreeMap<String, usize>,
-}
-
-/// A loop.
-#[derive(Debug, Clone, Serialize)]
-pub struct LoopView {
-    /// `provisioner/cache`.
-    pub name: String,
-    /// `provisioner`.
-    pub class: String,
-    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet).
-    pub state: &'static str,
-    /// When its last pass ended.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub last_pass: Option<Time>,
-    /// When the next one is due.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub next_pass: Option<Time>,
-    /// The server's product and version.
-    pub server: String,
-    /// The last pass in numbers.
-    pub summary: Summary,
-    /// Whether the adapter can be asked at all (H-10).
-    pub asked: bool,
-}
-
-/// A consumer of a provider.
-#[derive(Debug, Clone, Serialize)]
-pub struct ProvisionView {
-    /// From whom.
-    pub provider: ProviderName,
-    /// Who.
-    pub consumer: ConsumerName,
-    /// Its login.
-    pub login: Option<Login>,
-    /// How it stands; on several nodes the worst of them.
-    pub state: State,
-    /// How *held* was proven.
-    pub proof: Option<Proof>,
-    /// When the backend answered for it last.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub checked_at: Option<Time>,
-    /// When it was applied last.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub applied_at: Option<Time>,
-    /// Why it stands so, where there is anything to say.
-    pub why: Option<String>,
-}
-
-/// A condition that stands, with what people said about it.
-#[derive(Debug, Clone, Serialize)]
-pub struct ConditionView {
-    /// Its key, for `ack` and `silence`.
-    pub key: String,
-    /// The condition.
-    #[serde(flatten, serialize_with = "condition_json")]
-    pub condition: Condition,
-    /// Its owner has not refreshed it for a while: not cleared, and not known to stand either (C-4).
-    pub stale: bool,
-    /// Seen by a person, until then.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub acknowledged_until: Option<Time>,
-    /// Does not count for exit codes, until then.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub silenced_until: Option<Time>,
-}
-
-/// A login that nobody asks for and that is there.
-#[derive(Debug, Clone, Serialize)]
-pub struct Leftover {
-    /// On which provider.
-    pub provider: String,
-    /// Whose it was.
-    pub consumer: ConsumerName,
-    /// The login.
-    pub login: Login,
-    /// `leaving`, `disabled` or `superseded`.
-    pub kind: &'static str,
-    /// Until when it stays so at least.
-    #[serde(serialize_with = "rfc3339_option")]
-    pub until: Option<Time>,
-}
-
-/// Why there is no picture.
-#[derive(Debug, thiserror::Error)]
-pub enum PictureFault {
-    /// The bus.
-    #[error(transparent)]
-    Bus(#[from] Fault),
-    /// A stored value does not read.
-    #[error(transparent)]
-    Store(#[from] StoreFault),
-}
-
-/// A time as RFC 3339, in UTC.
-pub fn time_text(time: Time) -> String {
-    jiff::Timestamp::from_millisecond(time.as_millis())
-        .map(|t| t.to_string())
-        .unwrap_or_default()
-}
-
-fn rfc3339<S: serde::Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&time_text(*time))
-}
-fn rfc3339_option<S: serde::Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => rfc3339(time, to),
-        None => to.serialize_none(),
+    pub fn loops(&self) -> impl Iterator<Item = &LoopView> {
+        self.loops.iter().map(|(view, _)| view)
     }
 }
 
-#[derive(Serialize)]
-struct ConditionJson<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    subject: &'a str,
-    owner: &'a str,
-    status: Stands,
-    severity: Severity,
-    reason: mesh_sdk::condition::Reason,
-    message: &'a str,
-    action: &'a str,
-    since: String,
-    last_seen: String,
-    observed_generation: u64,
-    count: u64,
-    flapping: bool,
+/// Reads what is small. `daemon`: whether one runs on the data folder.
+pub async fn read_head(
+    bus: &dyn Bus,
+    mesh: &str,
+    now: Time,
+    daemon: bool,
+) -> Result<Head, PictureFault> {
+    let providers = providers(bus).await?;
+    let loops = loops(bus, &providers, now, daemon).await?;
+    Ok(Head {
+        mesh: mesh.to_owned(),
+        at: now,
+        daemon,
+        providers,
+        loops,
+    })
 }
 
-fn condition_json<S: serde::Serializer>(condition: &Condition, to: S) -> Result<S::Ok, S::Error> {
-    ConditionJson {
-        kind: condition.id.kind.as_str(),
-        subject: &condition.id.subject,
-        owner: &condition.id.owner,
-        status: condition.status,
-        severity: condition.severity,
-        reason: condition.reason,
-        message: &condition.message,
-        action: &condition.action,
-        since: time_text(condition.since),
-        last_seen: time_text(condition.last_seen),
-        observed_generation: condition.observed_generation,
-        count: condition.count,
-        flapping: condition.flapping,
-    }
-    .serialize(to)
+/// Reads the conditions that stand.
+pub async fn read_conditions(
+    bus: &dyn Bus,
+    head: &Head,
+) -> Result<Vec<ConditionView>, PictureFault> {
+    conditions(bus, &head.loops, head.at).await
 }
 
-impl Picture {
-    /// Whether all is well: every provision is as asked, and no condition of weight stands that nobody
-    /// silenced. The exit code of `status` and `apply` follows from it.
-    pub fn is_well(&self) -> bool {
-        self.provisions.iter().all(|p| p.state.is_fine())
-            && self.conditions.iter().all(|c| {
-                c.condition.severity == Severity::Info
-                    || c.silenced_until.is_some_and(|at| at > self.at)
-            })
-    }
-    /// How many provisions stand how.
-    pub fn counts(&self) -> BTreeMap<State, usize> {
-        let mut counts = BTreeMap::new();
-        for provision in &self.provisions {
-            *counts.entry(provision.state).or_insert(0) += 1;
-        }
-        counts
-    }
+/// Reads all the rest.
+pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFault> {
+    let conditions = read_conditions(bus, &head).await?;
+    let (provisions, leftovers) = provisions(bus, &head.providers, &head.loops).await?;
+    Ok(Picture {
+        mesh: head.mesh,
+        at: head.at,
+        daemon: head.daemon,
+        loops: head.loops.into_iter().map(|(view, _)| view).collect(),
+        provisions,
+        conditions,
+        deliveries: [],
+        rotations: [],
+        hosts: [],
+        leftovers,
+        strangers: BTreeMap::new(),
+    })
 }
 
 /// Puts the picture together. `daemon`: whether one runs on the data folder.
@@ -215,23 +87,69 @@ pub async fn read(
     now: Time,
     daemon: bool,
 ) -> Result<Picture, PictureFault> {
-    let providers = providers(bus).await?;
-    let loops = loops(bus, &providers, now, daemon).await?;
-    let conditions = conditions(bus, &loops, now).await?;
-    let (provisions, leftovers) = provisions(bus, &providers, &loops).await?;
-    Ok(Picture {
-        mesh: mesh.to_owned(),
-        at: now,
-        daemon,
-        loops: loops.into_iter().map(|(view, _)| view).collect(),
-        provisions,
-        conditions,
-        deliveries: [],
-        rotations: [],
-        hosts: [],
-        leftovers,
-        strangers: BTreeMap::new(),
-    })
+    let head = read_head(bus, mesh, now, daemon).await?;
+    read_rest(bus, head).await
+}
+
+/// One consumer, with its record on each node.
+pub struct One {
+    /// How it stands.
+    pub view: ProvisionView,
+    /// By node.
+    pub records: Vec<(String, Record)>,
+}
+
+/// Reads one consumer of every provider that it asks, or of one of them; not the others.
+pub async fn read_one(
+    bus: &dyn Bus,
+    head: &Head,
+    consumer: &ConsumerName,
+    provider: Option<&ProviderName>,
+) -> Result<Vec<One>, PictureFault> {
+    let mut found = Vec::new();
+    for known in &head.providers {
+        if provider.is_some_and(|name| *name != known.provider) {
+            continue;
+        }
+        let key = Key::of(&[known.provider.as_str(), consumer.as_str()]);
+        let Some(entry) = bus.get(Bucket::Wish, &key).await? else {
+            continue;
+        };
+        let entry: WishEntry = parse("wish", &entry.key, &entry.value)?;
+        if entry.standing == Standing::Retired {
+            continue;
+        }
+        let mut nodes = Vec::new();
+        for name in known.loops.iter().filter(|_| !known.gone) {
+            let mut node = NodeRecords::of(name, &head.loops);
+            let key = Key::of(&[&node.label, consumer.as_str()]);
+            if let Some(stored) = bus.get(Bucket::Record, &key).await? {
+                let record = parse("record", &stored.key, &stored.value)?;
+                node.records.insert(consumer.clone(), record);
+            }
+            nodes.push(node);
+        }
+        let view = provision(&entry, &nodes, closed(known));
+        let records = nodes.into_iter();
+        let records = records.filter_map(|mut n| Some((n.label, n.records.remove(consumer)?)));
+        found.push(One {
+            view,
+            records: records.collect(),
+        });
+    }
+    Ok(found)
+}
+
+fn parse<'a, T: serde::Deserialize<'a>>(
+    what: &str,
+    key: &Key,
+    value: &'a [u8],
+) -> Result<T, Fault> {
+    serde_json::from_slice(value).map_err(|error| Fault::Corrupt(format!("{what} {key}: {error}")))
+}
+
+fn closed(provider: &ProviderEntry) -> Option<&str> {
+    provider.closed.as_ref().map(|closed| closed.why.as_str())
 }
 
 /// Every provider that the running program knows or knew.
@@ -278,10 +196,10 @@ fn view_of(
     now: Time,
     daemon: bool,
 ) -> LoopView {
-    let slack =
-        std::time::Duration::from_secs_f64((provider.verify_every * 2.0).clamp(10.0, 3600.0));
+    let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
     let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
     let state = match next_pass {
+        _ if provider.closed.is_some() => "closed",
         _ if !daemon => "stopped",
         None => "waiting",
         Some(at) if now > at + slack => "late",
@@ -305,7 +223,7 @@ pub async fn conditions(
     loops: &[(LoopView, Option<LoopRecord>)],
     now: Time,
 ) -> Result<Vec<ConditionView>, PictureFault> {
-    let said = words::read(bus).await?;
+    let said: Vec<Word> = words::read(bus).await?.words().cloned().collect();
     let mut all = Vec::new();
     for entry in bus
         .list(Bucket::Condition, &Key::everything())
@@ -373,42 +291,63 @@ async fn provisions(
         wanted.sort_by(|a, b| a.consumer.cmp(&b.consumer));
         let mut nodes = Vec::new();
         for name in &provider.loops {
-            let label = name
-                .split_once('/')
-                .map_or(name.as_str(), |(_, label)| label);
-            let found = loops.iter().find(|(view, _)| view.name == *name);
-            let last_pass = found
-                .and_then(|(_, record)| record.as_ref())
-                .and_then(|r| r.server.last_pass);
-            let records: BTreeMap<ConsumerName, Record> =
-                read_records(bus, label).await?.into_iter().collect();
-            add_leftovers(&mut leftovers, label, &records);
-            nodes.push(NodeRecords {
-                label: label.to_owned(),
-                last_pass,
-                records,
-            });
+            let mut node = NodeRecords::of(name, loops);
+            node.records = read_records(bus, &node.label).await?.into_iter().collect();
+            let times = provider.removal_times();
+            add_leftovers(&mut leftovers, &node.label, &node.records, &times);
+            nodes.push(node);
         }
-        provisions.extend(wanted.iter().map(|entry| provision(entry, &nodes)));
+        let closed = closed(provider);
+        provisions.extend(wanted.iter().map(|entry| provision(entry, &nodes, closed)));
     }
     for refused in by_provider.into_values().flatten() {
-        provisions.push(provision(&refused, &[]));
+        provisions.push(provision(&refused, &[], None));
     }
     Ok((provisions, leftovers))
 }
 
+/// What is kept of one node.
 struct NodeRecords {
     label: String,
     last_pass: Option<Time>,
+    /// The server does not answer: told once, and not in each record (C-6).
+    down: Option<Unknown>,
     records: BTreeMap<ConsumerName, Record>,
+}
+
+impl NodeRecords {
+    fn of(name: &str, loops: &[(LoopView, Option<LoopRecord>)]) -> Self {
+        let label = name.split_once('/').map_or(name, |(_, label)| label);
+        let found = loops.iter().find(|(view, _)| view.name == name);
+        let server: Option<&ServerRecord> =
+            found.and_then(|(_, record)| Some(&record.as_ref()?.server));
+        Self {
+            label: label.to_owned(),
+            last_pass: server.and_then(|s| s.last_pass),
+            down: server.and_then(|s| s.down.clone()),
+            records: BTreeMap::new(),
+        }
+    }
+
+    /// A consumer's record; while the server is silent it is one that cannot be asked.
+    fn record(&self, wanted: &Wanted) -> Option<Record> {
+        let record = self.records.get(&wanted.consumer);
+        let record = record.filter(|r| r.login == wanted.login).cloned();
+        let Some(down) = &self.down else {
+            return record;
+        };
+        let mut record = record.unwrap_or_else(|| Record::new(wanted.login.clone()));
+        record.unknown.get_or_insert_with(|| down.clone());
+        Some(record)
+    }
 }
 
 fn add_leftovers(
     leftovers: &mut Vec<Leftover>,
     label: &str,
     records: &BTreeMap<ConsumerName, Record>,
+    settings: &Settings,
 ) {
-    let settings = Settings::default();
     for (consumer, record) in records {
         if let Some(departure) = &record.departure {
             let kind = match departure.phase() {
@@ -420,7 +359,7 @@ fn add_leftovers(
                 consumer: consumer.clone(),
                 login: record.login.clone(),
                 kind,
-                until: Some(departure.until(&settings)),
+                until: Some(departure.until(settings)),
             });
         }
         for login in &record.superseded {
@@ -435,7 +374,7 @@ fn add_leftovers(
     }
 }
 
-fn provision(entry: &WishEntry, nodes: &[NodeRecords]) -> ProvisionView {
+fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> ProvisionView {
     let mut view = ProvisionView {
         provider: entry.provider.clone(),
         consumer: entry.consumer.clone(),
@@ -452,10 +391,8 @@ fn provision(entry: &WishEntry, nodes: &[NodeRecords]) -> ProvisionView {
     };
     let mut worst: Option<State> = None;
     for node in nodes {
-        let record = node
-            .records
-            .get(&entry.consumer)
-            .filter(|r| r.login == wanted.login);
+        let record = node.record(&wanted);
+        let record = record.as_ref();
         let state = record.map_or(State::Pending, |record| state_of(&wanted, record));
         if worst.is_none_or(|before| state > before) {
             worst = Some(state);
@@ -480,6 +417,11 @@ fn provision(entry: &WishEntry, nodes: &[NodeRecords]) -> ProvisionView {
                 view.proof = Some(*proof);
             }
         }
+    }
+    // Nobody asks for it: what was known last is no answer (H-7).
+    if let (Some(why), State::Held | State::Disabled | State::Pending) = (closed, view.state) {
+        view.state = State::Unknown;
+        view.why = Some(why.to_owned());
     }
     view
 }
