@@ -1,1 +1,16 @@
-//! stub
+//! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
+
+#[cfg(feature = "redis")]
+pub mod redis;
+
+use std::sync::Arc;
+
+use mesh_sdk::handle::AnyKind;
+
+/// Every kind of backend that this build knows. This is the only list of them.
+pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
+    vec![
+        #[cfg(feature = "redis")]
+        Arc::new(redis::RedisKind),
+    ]
+}

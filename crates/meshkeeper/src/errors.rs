@@ -13,6 +13,10 @@ use crate::manifest::source::{Place, Source};
 pub const EXIT_USAGE: u8 = 64;
 /// The exit code of a command that could not do its work.
 pub const EXIT_FAILED: u8 = 1;
+/// There is something to do: `plan`.
+pub const EXIT_CHANGES: u8 = 2;
+/// Not all is well: `apply` and `status`.
+pub const EXIT_NOT_WELL: u8 = 3;
 
 /// How a [`Problem`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -96,6 +100,13 @@ impl Problem {
         Self {
             help: Some(help.into()),
             ..self
+        }
+    }
+    /// Moves every place by `offset` bytes.
+    pub(crate) fn shift(&mut self, offset: usize) {
+        let spans = self.also.iter_mut().map(|(span, _)| span);
+        for span in spans.chain([&mut self.span]) {
+            *span = span.start + offset..span.end + offset;
         }
     }
     /// With another place that belongs to it.

@@ -13,9 +13,17 @@ const STORE_EVERY: u64 = 10;
 /// The conditions of one owner with their place on the bus.
 #[derive(Debug)]
 pub struct Book {
-    owner: String,
     ledger: Ledger,
     revs: HashMap<String, Rev>,
+}
+
+/// The key under which a condition is stored, and by which people name it.
+pub fn key_of(id: &ConditionId) -> String {
+    storage_key(id).as_str().to_owned()
+}
+
+fn storage_key(id: &ConditionId) -> Key {
+    Key::of(&[&id.owner, id.kind.as_str(), &id.subject])
 }
 
 impl Book {
@@ -23,13 +31,20 @@ impl Book {
     pub async fn open(bus: &dyn Bus, owner: &str) -> Result<Self, Fault> {
         let mut kept = Vec::new();
         let mut revs = HashMap::new();
-        for entry in bus.list(Bucket::Condition, &Key::of(&[owner])).await?.entries {
+        for entry in bus
+            .list(Bucket::Condition, &Key::of(&[owner]))
+            .await?
+            .entries
+        {
             let one: Kept = serde_json::from_slice(&entry.value)
                 .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
             kept.push(one);
             revs.insert(entry.key.as_str().to_owned(), entry.rev);
         }
-        Ok(Self { owner: owner.to_owned(), ledger: Ledger::new(owner, kept), revs })
+        Ok(Self {
+            ledger: Ledger::new(owner, kept),
+            revs,
+        })
     }
     /// The conditions, to read.
     pub fn ledger(&self) -> &Ledger {
@@ -57,15 +72,20 @@ impl Book {
         let mut writes = Vec::new();
         for kept in self.ledger.kept() {
             let id = &kept.condition.id;
-            let key = Key::of(&[&self.owner, id.kind.as_str(), &id.subject]);
+            let key = storage_key(id);
             let rev = self.revs.get(key.as_str()).copied();
             let due = kept.condition.count.is_multiple_of(STORE_EVERY) && kept.condition.count > 0;
             if !changed.contains(id) && rev.is_some() && !due {
                 continue;
             }
-            let value = serde_json::to_vec(kept).map_err(|error| Fault::Corrupt(error.to_string()))?;
+            let value =
+                serde_json::to_vec(kept).map_err(|error| Fault::Corrupt(error.to_string()))?;
             keys.push(key.clone());
-            writes.push(Write { key, expect: rev.map_or(Expect::Absent, Expect::At), value });
+            writes.push(Write {
+                key,
+                expect: rev.map_or(Expect::Absent, Expect::At),
+                value,
+            });
         }
         if writes.is_empty() {
             return Ok(());
@@ -74,9 +94,10 @@ impl Book {
         for (key, outcome) in keys.into_iter().zip(outcomes) {
             let rev = match outcome {
                 Put::Done(rev) => Some(rev),
-                Put::Conflict | Put::Unknown => {
-                    bus.get(Bucket::Condition, &key).await?.map(|entry| entry.rev)
-                }
+                Put::Conflict | Put::Unknown => bus
+                    .get(Bucket::Condition, &key)
+                    .await?
+                    .map(|entry| entry.rev),
             };
             if let Some(rev) = rev {
                 self.revs.insert(key.as_str().to_owned(), rev);

@@ -108,59 +108,54 @@ fn is_one(n: &usize) -> bool {
 }
 
 impl Event {
+    /// The kind of what the core told.
+    pub fn kind_of(happening: &Happening) -> EventKind {
+        match happening {
+            Happening::Adopted => EventKind::Adopted,
+            Happening::Applied => EventKind::Applied,
+            Happening::Healed(..) => EventKind::Healed,
+            Happening::SwitchedOn => EventKind::SwitchedOn,
+            Happening::BecameUnknown(_) => EventKind::Unknown,
+            Happening::AnsweredAgain => EventKind::Answered,
+            Happening::Braked(_) => EventKind::Braked,
+            Happening::Taken => EventKind::Taken,
+            Happening::Failed(_) => EventKind::Failed,
+            Happening::Leaving => EventKind::Leaving,
+            Happening::SwitchedOff => EventKind::SwitchedOff,
+            Happening::Dropped => EventKind::Dropped,
+            Happening::CameBack => EventKind::CameBack,
+            Happening::Superseded(_) => EventKind::Superseded,
+        }
+    }
+
     /// The kind and the words for what the core told.
     pub fn words(happening: &Happening) -> (EventKind, String) {
-        match happening {
-            Happening::Adopted => (
-                EventKind::Adopted,
-                "held already; taken into the record".into(),
-            ),
-            Happening::Applied => (EventKind::Applied, "applied, and seen held".into()),
-            Happening::Healed(differences, detail) if detail.is_empty() => (
-                EventKind::Healed,
-                format!("was lost: {differences}; applied again"),
-            ),
-            Happening::Healed(differences, detail) => (
-                EventKind::Healed,
-                format!("was lost: {differences} ({detail}); applied again"),
-            ),
-            Happening::SwitchedOn => (
-                EventKind::SwitchedOn,
+        let words = match happening {
+            Happening::Adopted => "held already; taken into the record".to_owned(),
+            Happening::Applied => "applied, and seen held".to_owned(),
+            Happening::Healed(differences, detail) if detail.is_empty() => {
+                format!("was lost: {differences}; applied again")
+            }
+            Happening::Healed(differences, detail) => {
+                format!("was lost: {differences} ({detail}); applied again")
+            }
+            Happening::SwitchedOn => {
                 "was switched off by somebody and is on again; to keep it off: `enabled = false` \
                  in its `needs` table, or `mesh pause`"
-                    .into(),
-            ),
-            Happening::BecameUnknown(why) => {
-                (EventKind::Unknown, format!("cannot be asked: {why}"))
+                    .to_owned()
             }
-            Happening::AnsweredAgain => (EventKind::Answered, "answers again".into()),
-            Happening::Braked(strikes) => (
-                EventKind::Braked,
-                format!("lost again after {strikes} successful repairs"),
-            ),
-            Happening::Taken => (
-                EventKind::Taken,
-                "the login exists and is not ours; left alone".into(),
-            ),
-            Happening::Failed(error) => (EventKind::Failed, error.to_string()),
-            Happening::Leaving => (
-                EventKind::Leaving,
-                "asked for no more; it is leaving".into(),
-            ),
-            Happening::SwitchedOff => (
-                EventKind::SwitchedOff,
-                "switched off, sessions ended; its data stays".into(),
-            ),
-            Happening::Dropped => (
-                EventKind::Dropped,
-                "the login is gone; its data stays".into(),
-            ),
-            Happening::CameBack => (EventKind::CameBack, "asked for again".into()),
-            Happening::Superseded(login) => (
-                EventKind::Superseded,
-                format!("the old login `{login}` is kept as it is"),
-            ),
-        }
+            Happening::BecameUnknown(why) => format!("cannot be asked: {why}"),
+            Happening::AnsweredAgain => "answers again".to_owned(),
+            Happening::Braked(strikes) => format!("lost again after {strikes} successful repairs"),
+            Happening::Taken => "the login exists and is not ours; left alone".to_owned(),
+            Happening::Failed(error) => error.to_string(),
+            Happening::Leaving => "asked for no more; it is leaving".to_owned(),
+            Happening::SwitchedOff => "switched off, sessions ended; its data stays".to_owned(),
+            Happening::Dropped => "the login is gone; its data stays".to_owned(),
+            Happening::CameBack => "asked for again".to_owned(),
+            Happening::Superseded(login) => format!("the old login `{login}` is kept as it is"),
+        };
+        (Self::kind_of(happening), words)
     }
 
     /// Writes the log's line; quiet things at debug, work done at info, trouble at warn (H-13).
@@ -201,33 +196,66 @@ impl Event {
 
 /// Above this many events of one kind in a pass, one stands for all (C-6).
 const FOLD_ABOVE: usize = 20;
+/// So many names are told of a folded storm.
+const NAMED: usize = 5;
 
-/// Folds many events of one kind into one that counts them.
-pub fn fold(events: Vec<Event>) -> Vec<Event> {
-    let mut counts = std::collections::BTreeMap::new();
-    for event in &events {
-        *counts.entry(event.kind).or_insert(0usize) += 1;
-    }
-    let mut told = std::collections::BTreeSet::new();
-    let mut folded = Vec::new();
-    for event in events {
-        let count = counts[&event.kind];
-        if count <= FOLD_ABOVE {
-            folded.push(event);
-        } else if told.insert(event.kind) {
-            let detail = format!(
-                "{count} consumers; the first, {}: {}",
-                event.consumer, event.detail
-            );
-            folded.push(Event {
-                consumer: String::new(),
-                detail,
-                count,
-                ..event
-            });
+/// Folds a storm of events of one kind into one that counts them; rare ones stay single. Kinds are told
+/// in the order in which the first of each came.
+#[derive(Debug, Default)]
+pub struct Fold {
+    kinds: Vec<(EventKind, Storm)>,
+}
+
+#[derive(Debug, Default)]
+struct Storm {
+    count: usize,
+    first: Vec<Event>,
+    names: Vec<String>,
+}
+
+impl Fold {
+    /// One more of this kind, about this subject. `make` is called only as long as it is told singly.
+    pub fn add(&mut self, kind: EventKind, name: &str, make: impl FnOnce() -> Event) {
+        let known = self.kinds.iter().position(|(known, _)| *known == kind);
+        let at = known.unwrap_or_else(|| {
+            self.kinds.push((kind, Storm::default()));
+            self.kinds.len() - 1
+        });
+        let storm = &mut self.kinds[at].1;
+        storm.count += 1;
+        if storm.first.len() < FOLD_ABOVE {
+            storm.first.push(make());
+        }
+        if storm.names.len() < NAMED {
+            storm.names.push(name.to_owned());
         }
     }
-    folded
+    /// What is told.
+    pub fn finish(self) -> Vec<Event> {
+        self.kinds
+            .into_iter()
+            .flat_map(|(_, storm)| storm.finish())
+            .collect()
+    }
+}
+
+impl Storm {
+    fn finish(mut self) -> Vec<Event> {
+        if self.count <= FOLD_ABOVE {
+            return self.first;
+        }
+        self.first.truncate(1);
+        let (names, others) = (self.names.join(", "), self.count - self.names.len());
+        for event in &mut self.first {
+            event.detail = format!(
+                "{names} and {others} others; the first: {}",
+                std::mem::take(&mut event.detail)
+            );
+            event.consumer = String::new();
+            event.count = self.count;
+        }
+        self.first
+    }
 }
 
 #[cfg(test)]
@@ -249,15 +277,44 @@ mod tests {
 
     #[test]
     fn h20_a_mass_heal_is_told_once_and_rare_things_singly() {
-        let mut events: Vec<Event> = (0..10_000).map(|n| event(EventKind::Healed, n)).collect();
-        events.push(event(EventKind::Failed, 7));
-        let folded = fold(events);
+        let mut fold = Fold::default();
+        for n in 0..10_000 {
+            fold.add(EventKind::Healed, &format!("c{n}"), || {
+                event(EventKind::Healed, n)
+            });
+        }
+        fold.add(EventKind::Failed, "c7", || event(EventKind::Failed, 7));
+        let folded = fold.finish();
         assert_eq!(folded.len(), 2);
         assert_eq!((folded[0].count, folded[0].consumer.as_str()), (10_000, ""));
+        let detail = "c0, c1, c2, c3, c4 and 9995 others; the first: d";
+        assert_eq!(folded[0].detail, detail);
         assert_eq!(folded[1].consumer, "c7");
+    }
+
+    #[test]
+    fn kinds_are_told_in_the_order_in_which_they_came() {
+        let mut fold = Fold::default();
+        for kind in [EventKind::Minted, EventKind::Applied, EventKind::Minted] {
+            fold.add(kind, "c1", || event(kind, 1));
+        }
+        let kinds: Vec<EventKind> = fold.finish().iter().map(|e| e.kind).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::Minted, EventKind::Minted, EventKind::Applied]
+        );
+    }
+
+    #[test]
+    fn few_events_are_told_as_they_are() {
         let few: Vec<Event> = (0..FOLD_ABOVE)
             .map(|n| event(EventKind::Healed, n))
             .collect();
-        assert_eq!(fold(few.clone()), few);
+        let mut fold = Fold::default();
+        for one in few.clone() {
+            let name = one.consumer.clone();
+            fold.add(one.kind, &name, || one);
+        }
+        assert_eq!(fold.finish(), few);
     }
 }

@@ -18,7 +18,10 @@ pub mod harness;
 pub mod mark;
 pub mod name;
 pub mod provision;
+pub mod scrub;
 pub mod secret;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod vault;
 

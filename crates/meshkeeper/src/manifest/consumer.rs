@@ -5,10 +5,12 @@ use std::path::Path;
 
 use mesh_sdk::adapter::Refusal;
 use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Secret};
+use toml::de::DeTable;
 
+use super::auth::{self, placeholder};
 use super::fields::{Fields, Item, Key, quoted};
 use super::nearest::nearest;
-use super::provider::{self, Provider, placeholder};
+use super::provider::Provider;
 use super::values;
 use super::{Needed, PasswordSource, Refused};
 use crate::errors::{Problem, Scope, Weight};
@@ -17,8 +19,8 @@ use crate::errors::{Problem, Scope, Weight};
 pub(crate) enum Known<'p> {
     /// It can be used.
     Ready(Ready<'p>),
-    /// It has mistakes of its own, told at its table.
-    Refused,
+    /// It has mistakes of its own, told at its table. What needs it is checked as far as that goes.
+    Refused(Option<Ready<'p>>),
 }
 
 /// What checking one provision needs.
@@ -40,6 +42,8 @@ pub(crate) struct Consumers<'c> {
     pub(crate) providers: &'c HashMap<String, Known<'c>>,
     pub(crate) base: &'c Path,
     pub(crate) line: &'c dyn Fn(usize) -> usize,
+    /// Where the text that is read begins in the whole.
+    pub(crate) offset: usize,
     pub(crate) problems: Vec<Problem>,
     pub(crate) provisions: Vec<Needed>,
     pub(crate) refused: Vec<Refused>,
@@ -50,8 +54,23 @@ pub(crate) struct Consumers<'c> {
 }
 
 impl Consumers<'_> {
+    /// Reads the tables of a piece of the text that begins at `offset`.
+    pub(crate) fn read_all(&mut self, table: &DeTable<'_>, offset: usize) {
+        self.offset = offset;
+        let (problems, provisions) = (self.problems.len(), self.provisions.len());
+        for (key, item) in table {
+            self.read(key, item);
+        }
+        for problem in self.problems.iter_mut().skip(problems) {
+            problem.shift(offset);
+        }
+        for needed in self.provisions.iter_mut().skip(provisions) {
+            needed.span = needed.span.start + offset..needed.span.end + offset;
+        }
+    }
+
     /// Reads one table. Its mistakes spoil it alone (H-3).
-    pub(crate) fn read(&mut self, key: &Key<'_>, item: &Item<'_>) {
+    fn read(&mut self, key: &Key<'_>, item: &Item<'_>) {
         let before = self.problems.len();
         let word = key.get_ref().as_ref();
         let name = ConsumerName::new(word)
@@ -61,16 +80,18 @@ impl Consumers<'_> {
             })
             .ok();
         let needs = self.own_keys(word, key, item);
+        self.stamp(before, || Scope::Consumer(word.to_owned()));
         if self.spoiled(before) {
-            self.stamp(before, || Scope::Consumer(word.to_owned()));
-            self.refuse(Some(word), None, None, before, key.span().start);
+            self.refuse(word, None, None, before, key);
         }
+        let whole = !self.spoiled(before);
+        // Under a name that is none the tables are checked all the same, for a stand-in.
+        let name = name.or_else(|| ConsumerName::new("x").ok());
         let (Some(name), Some(needs)) = (name, needs) else {
             return;
         };
-        let whole = !self.spoiled(before);
         for (provider, item) in needs.table {
-            self.need(&name, provider, item, whole);
+            self.need(word, &name, provider, item, whole);
         }
     }
 
@@ -80,13 +101,14 @@ impl Consumers<'_> {
         key: &Key<'_>,
         item: &'t Item<'i>,
     ) -> Option<Fields<'t, 'i>> {
-        let within = format!("[consumer.{word}]");
+        let shown = word.escape_debug();
+        let within = format!("[consumer.{shown}]");
         let fields = Fields::of(word, item, "a table", &mut self.problems)?;
         fields.refuse_unknown(&within, &["needs"], &mut self.problems);
         let Some(needs) = fields.item("needs") else {
             let problem = Problem::warning(key.span(), format!("{within} needs nothing"));
             self.problems
-                .push(problem.help(format!("add a table [consumer.{word}.needs.PROVIDER]")));
+                .push(problem.help(format!("add a table [consumer.{shown}.needs.PROVIDER]")));
             return None;
         };
         Fields::of(
@@ -97,13 +119,24 @@ impl Consumers<'_> {
         )
     }
 
-    fn need(&mut self, consumer: &ConsumerName, key: &Key<'_>, item: &Item<'_>, whole: bool) {
+    fn need(
+        &mut self,
+        asker: &str,
+        consumer: &ConsumerName,
+        key: &Key<'_>,
+        item: &Item<'_>,
+        whole: bool,
+    ) {
         let before = self.problems.len();
         let word = key.get_ref().as_ref();
         let providers = self.providers;
         let found = match providers.get(word) {
-            Some(Known::Ready(ready)) => self.entry(consumer, ready, key, item),
-            Some(Known::Refused) => None,
+            Some(Known::Ready(ready)) => self.entry(asker, consumer, ready, key, item),
+            Some(Known::Refused(None)) => None,
+            Some(Known::Refused(Some(ready))) => {
+                self.entry(asker, consumer, ready, key, item);
+                None
+            }
             None => {
                 let problem = self.unknown_provider(key);
                 self.problems.push(problem);
@@ -111,32 +144,15 @@ impl Consumers<'_> {
             }
         };
         self.stamp(before, || Scope::Need {
-            consumer: consumer.as_str().to_owned(),
+            consumer: asker.to_owned(),
             provider: word.to_owned(),
         });
-        match found {
-            Some(needed) if whole && !self.spoiled(before) => self.provisions.push(needed),
-            Some(needed) => {
-                let login = needed.login.as_str().to_owned();
-                self.refuse(
-                    Some(consumer.as_str()),
-                    Some(word),
-                    Some(login),
-                    before,
-                    key.span().start,
-                );
-            }
-            None => {
-                let login = login_text(item).unwrap_or(consumer.as_str()).to_owned();
-                self.refuse(
-                    Some(consumer.as_str()),
-                    Some(word),
-                    Some(login),
-                    before,
-                    key.span().start,
-                );
-            }
-        }
+        let login = match found {
+            Some(needed) if whole && !self.spoiled(before) => return self.provisions.push(needed),
+            Some(needed) => needed.login.as_str().to_owned(),
+            None => login_text(item).unwrap_or(asker).to_owned(),
+        };
+        self.refuse(asker, Some(word), Some(login), before, key);
     }
 
     fn unknown_provider(&mut self, key: &Key<'_>) -> Problem {
@@ -160,6 +176,7 @@ impl Consumers<'_> {
 
     fn entry(
         &mut self,
+        asker: &str,
         consumer: &ConsumerName,
         ready: &Ready<'_>,
         key: &Key<'_>,
@@ -167,11 +184,15 @@ impl Consumers<'_> {
     ) -> Option<Needed> {
         let problems = &mut self.problems;
         let before = problems.len();
-        let within = format!("[consumer.{consumer}.needs.{}]", ready.provider.name);
+        let within = format!(
+            "[consumer.{}.needs.{}]",
+            asker.escape_debug(),
+            ready.provider.name
+        );
         let fields = Fields::of(key.get_ref(), item, "a table", problems)?;
         let login = login(consumer, &fields, problems);
-        let given = provider::password(self.base, &fields, problems);
-        let weak = provider::weak(&fields, given.is_some(), problems);
+        let given = auth::password(self.base, &fields, problems);
+        let weak = auth::weak(&fields, given.is_some(), problems);
         let enabled = fields.flag("enabled", true, problems);
         let adopt = fields.flag("adopt", false, problems);
         let exact = fields.flag("exact", false, problems);
@@ -186,15 +207,13 @@ impl Consumers<'_> {
             adopt,
             exact,
             weak,
-            line: (self.line)(key.span().start),
+            line: (self.line)(self.offset + key.span().start),
             span: key.span(),
         };
         if problems.len() == before
             && let Err(Refusal { field, rule }) = refusal(ready, &needed, placeholder(), &self.key)
         {
-            let span = fields
-                .item(&field)
-                .map_or_else(|| key.span(), toml::Spanned::span);
+            let span = fields.span_of_field(&field).unwrap_or_else(|| key.span());
             problems.push(Problem::error(span, format!("`{field}`: {rule}")));
         }
         Some(needed)
@@ -212,29 +231,29 @@ impl Consumers<'_> {
     }
     fn refuse(
         &mut self,
-        consumer: Option<&str>,
+        consumer: &str,
         provider: Option<&str>,
         login: Option<String>,
         before: usize,
-        at: usize,
+        at: &Key<'_>,
     ) {
         let since = self.problems.get(before..).unwrap_or_default();
         let own = since.iter().find(|problem| problem.weight == Weight::Error);
         let why = match (own, provider) {
             (Some(problem), _) => problem.message.clone(),
             (None, Some(provider))
-                if matches!(self.providers.get(provider), Some(Known::Refused)) =>
+                if matches!(self.providers.get(provider), Some(Known::Refused(_))) =>
             {
                 format!("its provider `{provider}` has mistakes")
             }
             (None, _) => "its consumer's table has mistakes".to_owned(),
         };
         self.refused.push(Refused {
-            consumer: consumer.map(str::to_owned),
+            consumer: Some(consumer.to_owned()),
             provider: provider.map(str::to_owned),
             login,
             why,
-            line: (self.line)(at),
+            line: (self.line)(self.offset + at.span().start),
         });
     }
 }

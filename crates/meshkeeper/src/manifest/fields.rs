@@ -46,7 +46,8 @@ pub(crate) fn type_of(value: &DeValue<'_>) -> String {
 /// A value of another type than wanted. The value itself is not repeated.
 pub(crate) fn wrong_type(key: &str, item: &Item<'_>, wanted: &str) -> Problem {
     let given = type_of(item.get_ref());
-    Problem::error(item.span(), format!("`{key}` is {given}")).meant(format!("expected {wanted}"))
+    Problem::error(item.span(), format!("{} is {given}", quoted(key)))
+        .meant(format!("expected {wanted}"))
 }
 
 /// Parts of the product that are not built yet, and the keys that come with them.
@@ -54,6 +55,7 @@ fn not_built(key: &str) -> Option<&'static str> {
     match key {
         "deliver" | "delivery" => Some("delivery"),
         "rotate" | "rotation" | "rotate_every" | "rotate_after" => Some("rotation"),
+        "canary" => Some("the reverse comparison"),
         "host" | "hosts" | "container" | "containers" => Some("the host loop"),
         _ => None,
     }
@@ -119,6 +121,11 @@ impl<'t, 'i> Fields<'t, 'i> {
     pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
         self.item(key)
             .map_or_else(|| self.span.clone(), Spanned::span)
+    }
+    /// Where the field of a refusal stands: `selectors[0].commands` is in `selectors`.
+    pub(crate) fn span_of_field(&self, field: &str) -> Option<Range<usize>> {
+        let head = field.split(['.', '[']).next().unwrap_or(field);
+        self.item(head).map(Spanned::span)
     }
     /// A text.
     pub(crate) fn text(

@@ -72,8 +72,11 @@ impl Kinds {
             .map(|kind| Arc::new(KindInfo::new(kind)))
             .map(|info| (info.descriptor.kind, info))
             .collect();
-        let keys = by_word.values().flat_map(|info| info.keys.iter().cloned());
-        let value_keys = Arc::new(keys.collect());
+        let mut keys = HashSet::new();
+        for info in by_word.values() {
+            all_keys(&info.schema, &mut keys);
+        }
+        let value_keys = Arc::new(keys);
         Self {
             by_word,
             value_keys,
@@ -94,5 +97,19 @@ impl Kinds {
     /// The keys of all kinds' values: harmless to show.
     pub(crate) fn value_keys(&self) -> Arc<HashSet<String>> {
         Arc::clone(&self.value_keys)
+    }
+}
+
+/// Every key that a schema names, however deep.
+fn all_keys(schema: &Value, keys: &mut HashSet<String>) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::Object(properties)) = map.get("properties") {
+                keys.extend(properties.keys().cloned());
+            }
+            map.values().for_each(|value| all_keys(value, keys));
+        }
+        Value::Array(list) => list.iter().for_each(|value| all_keys(value, keys)),
+        _ => {}
     }
 }

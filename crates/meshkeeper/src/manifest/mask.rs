@@ -13,7 +13,7 @@ pub(super) enum Shown {
     Whole,
     /// Only if it is the name of a variable: letters, digits and `_`.
     Name,
-    /// Without what stands before an `@` and after a `?`.
+    /// As it is if it is an address and nothing more; else only its scheme.
     Url,
     /// Not at all. Keys inside it are judged by themselves.
     Hidden,
@@ -104,7 +104,7 @@ impl Scanner<'_> {
             Some(b'[') => self.header(),
             Some(_) => {
                 let from = self.at;
-                match self.key() {
+                match self.key(false) {
                     Some(shown) => {
                         self.value(shown);
                         self.rest_of_line();
@@ -167,29 +167,45 @@ impl Scanner<'_> {
     }
 
     /// Reads `a.b."c" =` and judges its last part. `None`, at no certain place, if it is no such thing.
-    fn key(&mut self) -> Option<Shown> {
+    ///
+    /// What stands in quotes may be a value that slipped before a `=`, and so may anything in a list: it
+    /// stays only if it is a known key.
+    fn key(&mut self, in_list: bool) -> Option<Shown> {
+        let mut doubtful: Vec<Range<usize>> = Vec::new();
         loop {
             self.skip(b" \t");
-            let leaf = match self.peek()? {
-                quote @ (b'"' | b'\'') => {
-                    let from = self.at + 1;
-                    let length = self.bytes[from..]
-                        .iter()
-                        .position(|b| *b == quote || *b == b'\n')?;
-                    if self.bytes[from + length] != quote {
-                        return None;
-                    }
-                    self.at = from + length + 1;
-                    self.text.get(from..from + length)?.to_owned()
+            let quote = self.peek().filter(|b| b"\"'".contains(b));
+            let from = self.at + usize::from(quote.is_some());
+            let to = match quote {
+                Some(quote) => {
+                    let closed = |b: &u8| *b == quote || *b == b'\n';
+                    let to = from + self.bytes[from..].iter().position(closed)?;
+                    self.at = to + 1;
+                    (self.bytes[to] == quote).then_some(to)?
                 }
-                _ => self.bare_word().to_owned(),
+                None => {
+                    self.bare_word();
+                    self.at
+                }
             };
+            let leaf = self.text.get(from..to)?;
+            let shown = (self.shown)(leaf);
+            let known = shown != Shown::Hidden || ["password", "admin", "tls"].contains(&leaf);
+            if !known && (quote.is_some() || in_list) {
+                doubtful.push(from..to);
+            }
+            if leaf.is_empty() {
+                return None;
+            }
             self.skip(b" \t");
             match self.peek()? {
-                b'.' if !leaf.is_empty() => self.at += 1,
-                b'=' if !leaf.is_empty() => {
+                b'.' => self.at += 1,
+                b'=' => {
                     self.at += 1;
-                    return Some((self.shown)(&leaf));
+                    doubtful
+                        .into_iter()
+                        .for_each(|part| self.hide(part.start, part.end));
+                    return Some(shown);
                 }
                 _ => return None,
             }
@@ -246,13 +262,18 @@ impl Scanner<'_> {
                 }
             }
             Shown::Url => {
-                let at = content.iter().rposition(|b| *b == b'@');
-                let query = content.iter().position(|b| *b == b'?' || *b == b'#');
-                if let Some(at) = at {
-                    self.hide(from, from + at);
-                }
-                if let Some(query) = query {
-                    self.hide(from + query, to);
+                let content = &self.text[from..to];
+                if super::url::parse(content).is_err() {
+                    let scheme = content.split_once("://").map_or("", |(scheme, _)| scheme);
+                    let plain = scheme
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"+-".contains(&b));
+                    let keep = if scheme.is_empty() || !plain {
+                        0
+                    } else {
+                        scheme.len() + 3
+                    };
+                    self.hide(from + keep, to);
                 }
             }
             Shown::Hidden => self.hide(from, to),
@@ -285,7 +306,7 @@ impl Scanner<'_> {
                     return;
                 }
                 Some(b'#') => self.hide_comment(),
-                Some(_) => match self.key() {
+                Some(_) => match self.key(true) {
                     Some(other) => self.value(other),
                     None => {
                         self.at = before;
@@ -310,7 +331,7 @@ impl Scanner<'_> {
                     return;
                 }
                 Some(b'#') => self.hide_comment(),
-                Some(_) => match self.key() {
+                Some(_) => match self.key(false) {
                     Some(shown) => {
                         self.value(shown);
                         self.skip(b" \t\r");
@@ -403,6 +424,10 @@ mod tests {
             "keys = [\"a\"\npassword = \"planted\"",
             "keys = [\"a\"\npassword \"planted\"",
             "keys = [\"a\"] password = \"planted\"",
+            "urls = [\"redis://h\", \"redis://u:planted@h\"=]",
+            "admin = [\"planted\" = 3]",
+            "admin = [planted = 3]",
+            "password = { \"planted\" = 3 }",
             "user = \"u\" # planted",
             "# password = \"planted\"",
             "[password = \"planted\"]",
@@ -411,6 +436,7 @@ mod tests {
             "url = \"redis://u:planted@h:1\"",
             "url = \"redis://u:pl@nted/planted@h:1\"",
             "url = \"redis://h:1/?password=planted\"",
+            "url = \"redis://u:planted\"",
             "url = redis://u:planted@h",
             "uri = \"redis://u:planted@h\"",
         ] {

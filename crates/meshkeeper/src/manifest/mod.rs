@@ -8,18 +8,24 @@
 //! [`read`] and [`parse`] answer a [`Reading`]; [`Manifest`] is what the program works with.
 
 mod across;
+mod auth;
 mod consumer;
 mod fields;
 mod kinds;
 mod mask;
 mod nearest;
+mod pieces;
 mod provider;
 mod reader;
+pub mod schema;
 pub mod secrets;
+mod server;
 pub mod source;
+mod timing;
 pub mod units;
 pub mod url;
 mod values;
+mod with_secrets;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -32,9 +38,11 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
-pub use provider::{AdminSource, LENGTHS, Node, Provider, Timing, TlsSource};
-pub use reader::{ReadFault, Reading, parse, read};
+pub use provider::{AdminSource, Node, Provider, TlsSource};
+pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
+pub use timing::{LENGTHS, Timing};
+pub use with_secrets::{refusal, with_secrets};
 
 /// The keys of a `needs` table that are Meshkeeper's own; all others are the kind's values.
 pub const NEED_KEYS: &[&str] = &["login", "password", "adopt", "enabled", "weak", "exact"];
@@ -137,6 +145,23 @@ impl fmt::Debug for Needed {
 }
 
 impl Needed {
+    /// The same, taken over by a person's word (H-18, A-7).
+    #[must_use]
+    pub fn adopting(&self, exact: bool) -> Self {
+        Self {
+            consumer: self.consumer.clone(),
+            provider: self.provider.clone(),
+            login: self.login.clone(),
+            password: self.password.clone(),
+            values: self.values.clone(),
+            enabled: self.enabled,
+            adopt: true,
+            exact: self.exact || exact,
+            weak: self.weak,
+            line: self.line,
+            span: self.span.clone(),
+        }
+    }
     /// The wish that a harness keeps. `password` is what [`Needed::given_password`] or the secret store
     /// answered; without one nothing is written for it (S-4). `key` is the installation's key.
     pub fn wish(&self, password: Option<Secret>, key: &Secret) -> Wish {

@@ -1,6 +1,7 @@
 //! From a file to a [`Manifest`], or to every reason why there is none.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use toml::de::{DeTable, DeValue};
 use super::consumer::{Consumers, Known, Ready};
 use super::fields::{Fields, Item, unknown_key};
 use super::kinds::Kinds;
-use super::provider::{self, Context, Provider};
+use super::pieces::{self, Pieces};
+use super::provider::Provider;
+use super::server::{self, Context};
 use super::source::Source;
 use super::{BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across};
 use crate::errors::{Problem, Problems, Scope, Weight};
@@ -26,6 +29,8 @@ pub struct Reading {
     pub manifest: Option<Manifest>,
     /// Every mistake and warning.
     pub problems: Problems,
+    /// Of the text.
+    pub digest: ContentDigest,
 }
 
 /// Why a file could not even be read as text.
@@ -80,30 +85,34 @@ pub(crate) fn text_of(path: &Path) -> Result<String, ReadFault> {
     })
 }
 
+/// A text larger than this is read in pieces of this size.
+const PIECE_BYTES: usize = 256 * 1024;
+
 /// Reads a text. Never panics, whatever the text.
 pub fn parse(path: &Path, text: String, kinds: &Kinds) -> Reading {
+    parse_in_pieces(path, text, kinds, PIECE_BYTES)
+}
+
+/// [`parse`] with another size of pieces: it costs memory and changes nothing else.
+pub fn parse_in_pieces(path: &Path, text: String, kinds: &Kinds, size: usize) -> Reading {
     let source = Arc::new(Source::new(path, text, kinds.value_keys()));
-    let (document, errors) = DeTable::parse_recoverable(source.text());
-    let mut problems: Vec<Problem> = errors.iter().map(syntax).collect();
-    // A key given twice leaves the rest readable; any other slip in the form makes the rest guesswork.
-    let readable = errors
-        .iter()
-        .all(|error| error.message().starts_with("duplicate key"));
-    let manifest = readable
-        .then(|| {
-            Reader {
-                source: &source,
-                kinds,
-            }
-            .document(document.get_ref(), &mut problems)
-        })
-        .flatten();
+    let reader = Reader {
+        source: &source,
+        kinds,
+    };
+    let in_pieces = (source.text().len() > size)
+        .then(|| pieces::split(source.text(), size))
+        .flatten()
+        .and_then(|pieces| reader.pieces(&pieces).ok());
+    let (manifest, problems) = in_pieces.unwrap_or_else(|| reader.whole());
+    let digest = ContentDigest::of(source.text());
     let whole_spoiled = problems
         .iter()
         .any(|problem| problem.weight == Weight::Error && problem.scope == Scope::Whole);
     Reading {
         manifest: manifest.filter(|_| !whole_spoiled),
         problems: Problems::new(source, problems),
+        digest,
     }
 }
 
@@ -117,17 +126,58 @@ struct Reader<'r> {
     kinds: &'r Kinds,
 }
 
+/// The text does not fit the scheme of pieces; it is read as one.
+struct Misfit;
+
+type Outcome = (Option<Manifest>, Vec<Problem>);
+
 impl Reader<'_> {
-    fn document(&self, document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<Manifest> {
-        let known = ["mesh", "provider", "consumer"];
+    /// Reads the text as one.
+    fn whole(&self) -> Outcome {
+        let (document, errors) = DeTable::parse_recoverable(self.source.text());
+        let mut problems: Vec<Problem> = errors.iter().map(syntax).collect();
+        // A key given twice leaves the rest readable; any other slip in the form makes the rest guesswork.
+        let readable = errors
+            .iter()
+            .all(|error| error.message().starts_with("duplicate key"));
+        let manifest = match readable {
+            true => self.document(document.get_ref(), &[], &mut problems),
+            false => Ok(None),
+        };
+        (manifest.unwrap_or_default(), problems)
+    }
+
+    /// Reads the rest, then one piece after the other.
+    fn pieces(&self, pieces: &Pieces<'_>) -> Result<Outcome, Misfit> {
+        let rest = DeTable::parse(&pieces.rest).map_err(|_| Misfit)?;
+        let here = rest.get_ref().get("consumer").map(|item| item.get_ref());
+        let here = here.and_then(DeValue::as_table);
+        let mut names = here.into_iter().flat_map(|table| table.keys());
+        if names.any(|name| pieces.names.contains_key(name.get_ref().as_ref())) {
+            return Err(Misfit);
+        }
+        let mut problems = Vec::new();
+        let manifest = self.document(rest.get_ref(), &pieces.parts, &mut problems)?;
+        Ok((manifest, problems))
+    }
+
+    fn document(
+        &self,
+        document: &DeTable<'_>,
+        parts: &[Range<usize>],
+        problems: &mut Vec<Problem>,
+    ) -> Result<Option<Manifest>, Misfit> {
+        const TABLES: [&str; 3] = ["mesh", "provider", "consumer"];
         for key in document.keys() {
-            if !known.contains(&key.get_ref().as_ref()) {
-                problems.push(unknown_key(key, "this manifest", known.into_iter()));
+            if !TABLES.contains(&key.get_ref().as_ref()) {
+                problems.push(unknown_key(key, "this manifest", TABLES.into_iter()));
             }
         }
         let mesh = self.mesh(document, problems);
         // Without a mesh id the entries are checked all the same, under a stand-in.
-        let id = mesh.clone().or_else(|| MeshId::new("check").ok())?;
+        let Some(id) = mesh.clone().or_else(|| MeshId::new("check").ok()) else {
+            return Ok(None);
+        };
         let base = self.source.path().parent().unwrap_or(Path::new(""));
         let line = |byte: usize| self.source.place_line(byte);
         let mut refused = Vec::new();
@@ -136,21 +186,13 @@ impl Reader<'_> {
             base,
             line: &line,
         };
-        let providers = self.providers(&cx, document, &mut refused, problems);
-        let mut known: HashMap<String, Known<'_>> = HashMap::new();
-        for entry in &refused {
-            known.extend(entry.provider.clone().map(|name| (name, Known::Refused)));
-        }
-        for (name, provider) in &providers {
-            known.insert(
-                name.as_str().to_owned(),
-                Known::Ready(Ready::new(provider, &id)),
-            );
-        }
+        let (providers, broken) = self.providers(&cx, document, &mut refused, problems);
+        let known = known(&providers, &broken, &id);
         let mut consumers = Consumers {
             providers: &known,
             base,
             line: &line,
+            offset: 0,
             problems: Vec::new(),
             provisions: Vec::new(),
             refused,
@@ -158,9 +200,13 @@ impl Reader<'_> {
             suggested: HashMap::new(),
         };
         if let Some(table) = section(document, "consumer", problems) {
-            table
-                .iter()
-                .for_each(|(key, item)| consumers.read(key, item));
+            consumers.read_all(table, 0);
+        }
+        for part in parts {
+            let text = self.source.text().get(part.clone()).ok_or(Misfit)?;
+            let piece = DeTable::parse(text).map_err(|_| Misfit)?;
+            let table = section(piece.get_ref(), "consumer", problems).ok_or(Misfit)?;
+            consumers.read_all(table, part.start);
         }
         let Consumers {
             problems: found,
@@ -169,17 +215,19 @@ impl Reader<'_> {
             ..
         } = consumers;
         problems.extend(found);
+        provisions.sort_by(|a, b| (&a.consumer, &a.provider).cmp(&(&b.consumer, &b.provider)));
         across::same_logins(&providers, &mut provisions, &mut refused, problems);
-        Some(Manifest {
+        refused.sort_by_key(|entry| entry.line);
+        Ok(mesh.map(|mesh| Manifest {
             path: self.source.path().to_owned(),
-            mesh: mesh?,
+            mesh,
             bus: BusChoice::Embedded,
             providers,
             provisions,
             names: RefusedNames::of(&refused),
             refused,
             digest: ContentDigest::of(self.source.text()),
-        })
+        }))
     }
 
     fn mesh(&self, document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<MeshId> {
@@ -216,42 +264,64 @@ impl Reader<'_> {
             .ok()
     }
 
+    /// The providers in order, and those with mistakes, by the name as it is written.
     fn providers(
         &self,
         cx: &Context<'_>,
         document: &DeTable<'_>,
         refused: &mut Vec<Refused>,
         problems: &mut Vec<Problem>,
-    ) -> BTreeMap<ProviderName, Provider> {
-        let mut providers = BTreeMap::new();
-        let Some(table) = section(document, "provider", problems) else {
-            return providers;
-        };
-        for (key, item) in table {
+    ) -> (BTreeMap<ProviderName, Provider>, Broken) {
+        let (mut providers, mut broken) = (BTreeMap::new(), Vec::new());
+        for (key, item) in section(document, "provider", problems)
+            .into_iter()
+            .flatten()
+        {
             let before = problems.len();
-            let provider = provider::read(cx, key, item, problems);
+            let provider = server::read(cx, key, item, problems);
             let word = key.get_ref().as_ref();
             for problem in problems.iter_mut().skip(before) {
                 problem.scope = Scope::Provider(word.to_owned());
             }
-            match provider {
-                Some(provider) => {
+            let own = problems.get(before..).unwrap_or_default();
+            match (provider, own.iter().find(|p| p.weight == Weight::Error)) {
+                (Some(provider), None) => {
                     providers.insert(provider.name.clone(), provider);
                 }
-                None => refused.push(Refused {
-                    consumer: None,
-                    provider: Some(word.to_owned()),
-                    login: None,
-                    why: problems
-                        .get(before)
-                        .map_or_else(String::new, |p| p.message.clone()),
-                    line: (cx.line)(key.span().start),
-                }),
+                (provider, mistake) => {
+                    refused.push(Refused {
+                        consumer: None,
+                        provider: Some(word.to_owned()),
+                        login: None,
+                        why: mistake.map_or_else(String::new, |p| p.message.clone()),
+                        line: (cx.line)(key.span().start),
+                    });
+                    broken.push((word.to_owned(), provider));
+                }
             }
         }
-        providers
+        (providers, broken)
     }
 }
+
+/// Every provider as its consumers' tables see it.
+fn known<'p>(
+    providers: &'p BTreeMap<ProviderName, Provider>,
+    broken: &'p Broken,
+    mesh: &MeshId,
+) -> HashMap<String, Known<'p>> {
+    let ready = |provider| Ready::new(provider, mesh);
+    let broken = broken
+        .iter()
+        .map(|(name, provider)| (name.clone(), Known::Refused(provider.as_ref().map(ready))));
+    let good = providers
+        .iter()
+        .map(|(name, provider)| (name.as_str().to_owned(), Known::Ready(ready(provider))));
+    broken.chain(good).collect()
+}
+
+/// Providers with mistakes, each with what could be read of it.
+type Broken = Vec<(String, Option<Provider>)>;
 
 /// A top-level table of tables; a manifest without it is in order.
 fn section<'t, 'i>(

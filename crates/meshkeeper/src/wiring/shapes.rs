@@ -1,9 +1,11 @@
 //! The values that the program keeps on the bus beside the harness's own: wish, words, providers.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use mesh_sdk::bus::Key;
-use mesh_sdk::decide::{SecretState, Wanted};
+use mesh_sdk::condition::{ConditionType, Reason};
+use mesh_sdk::decide::{SecretState, Settings, Wanted};
 use mesh_sdk::provision::Digest;
 use mesh_sdk::vault::SecretId;
 use mesh_sdk::{Capabilities, ConsumerName, Login, ProviderName, Time};
@@ -89,13 +91,31 @@ pub struct ProviderEntry {
     pub loops: Vec<String>,
     /// Addresses, without secrets.
     pub addresses: Vec<String>,
-    /// Seconds between two checks.
-    pub verify_every: f64,
+    /// Milliseconds between two checks.
+    pub verify_every: u64,
+    /// Milliseconds that an orphan is only shown as leaving.
+    pub remove_after: u64,
+    /// Milliseconds that it then stays switched off.
+    pub grace: u64,
     /// Whether the adapter can be asked.
     pub can_ask: bool,
     /// It left the manifest; what it holds was left as it is.
     #[serde(default)]
     pub gone: bool,
+    /// Nobody looks after it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
+}
+
+/// Why nobody looks after a provider: its loops could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The condition that says so.
+    pub kind: ConditionType,
+    /// Its reason.
+    pub reason: Reason,
+    /// For people.
+    pub why: String,
 }
 
 impl ProviderEntry {
@@ -106,6 +126,14 @@ impl ProviderEntry {
     /// Whether the adapter can be asked.
     pub fn can_ask(capabilities: Capabilities) -> bool {
         capabilities.holds || capabilities.holds_all
+    }
+    /// What the steps of a removal need to know.
+    pub fn removal_times(&self) -> Settings {
+        Settings {
+            remove_after: Duration::from_millis(self.remove_after),
+            grace: Duration::from_millis(self.grace),
+            ..Settings::default()
+        }
     }
 }
 
@@ -165,6 +193,18 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// Take over a login that exists once its password is proven (H-18); with `exact`, take back rights
+    /// beyond what is asked. Stands until the manifest says otherwise.
+    Adopt {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Surplus rights are taken back.
+        exact: bool,
+        /// When it was said.
+        at: Time,
+    },
     /// Seen, by a person (C-3): stops nothing but repeats.
     Ack {
         /// The condition's key.
@@ -221,6 +261,9 @@ impl Word {
             Word::Resume { subject: s, .. } => subject("resume", s),
             Word::ApproveServer { provider, .. } => Key::of(&["server", provider.as_str()]),
             Word::ApproveRemovals { provider, .. } => Key::of(&["removals", provider.as_str()]),
+            Word::Adopt {
+                provider, consumer, ..
+            } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),
         }

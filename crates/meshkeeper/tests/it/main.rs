@@ -2,5 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod commands;
+mod demo;
 mod kind;
 mod manifest;
+mod pages;
+mod program;
+mod robust;
+mod schema;
+mod watch;

@@ -103,7 +103,12 @@ impl Core {
         }
         match answer {
             Ok(Answer::Held(held)) => {
-                self.slots[i].answered_at = Some(now);
+                let slot = &mut self.slots[i];
+                slot.answered_at = Some(now);
+                if !slot.is_applied() {
+                    // It was new or changed: no repair, whose next check would be the brake's (H-11).
+                    slot.record.awaiting_check = false;
+                }
                 self.note_held(i, now, held);
                 self.settle(i, now);
             }

@@ -16,6 +16,8 @@ pub fn state_of(wanted: &Wanted, record: &Record) -> State {
     let refused = record.failed.as_ref().map(Error::class) == Some(Class::RefusedValue);
     match &record.last {
         _ if refused && !applied => State::Refused,
+        // What it answered last was the look after our own repair, and that never held before (H-11).
+        Last::Held { .. } if record.is_braked() && record.awaiting_check => State::Braked,
         Last::Held { .. } if applied && wanted.enabled => State::Held,
         Last::Held { .. } if applied => State::Disabled,
         Last::Lost { .. } if record.is_braked() => State::Braked,

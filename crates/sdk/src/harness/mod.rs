@@ -6,12 +6,15 @@
 
 mod act;
 mod ask;
+mod call;
 mod pass;
+mod shelf;
 pub mod skeleton;
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 use crate::bus::{Bus, Rev};
 use crate::clock::Clock;
 use crate::decide::conditions::Ledger;
-use crate::decide::{Core, Settings, WholeWish};
+use crate::decide::{Core, SecretState, Settings, WholeWish};
+use crate::event::Event;
 use crate::handle::{AdapterHandle, Asked};
 use crate::mark::Marker;
 use crate::name::{ConsumerName, ProviderName};
@@ -28,14 +32,15 @@ use crate::provision::Wish;
 use crate::time::Time;
 
 pub use self::pass::{Looked, PassReport};
-pub use self::store::{LoopRecord, StoreFault};
+pub use self::store::{LoopRecord, StoreFault, read_records};
 
 /// How much a harness does at once on one backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Single calls in flight at once.
     pub concurrency: usize,
-    /// Consumers in one bulk `create`.
+    /// Consumers in one bulk `create`. A mass heal is spread over batches of so many, each with its
+    /// intents, its look again, and a look for the stop before it (H-20).
     pub batch: usize,
     /// No single command of ours may block the server longer (H-16).
     pub block_budget: Duration,
@@ -127,11 +132,31 @@ pub struct Provisioner {
     label: String,
     core: Core,
     wishes: Vec<Option<Arc<Wish>>>,
-    revs: Vec<Option<Rev>>,
     ledger: Ledger,
-    condition_revs: HashMap<String, Rev>,
+    // The stored records: their revisions, by slot and for the retired; what is not stored yet.
+    revs: Vec<Option<Rev>>,
+    asleep: HashMap<ConsumerName, Rev>,
+    revs_stale: bool,
+    owed: BTreeSet<usize>,
+    // What else is stored.
+    shelf: shelf::Shelf,
     beat: store::Beat,
+    unwritten: Vec<Event>,
+    store_hangs: AtomicBool,
+    requested: u64,
     answered_request: u64,
+    // This pass: whose intent was never sent, and events that the core does not tell.
+    unsent: HashSet<usize>,
+    told: Vec<Event>,
+    // The next pass: who goes first, because this one left them over.
+    behind: HashSet<usize>,
+    bulk_create_timeouts: u32,
+}
+
+/// Two providers with the same seed do not beat in step (H-4): FNV-1a of the label, into the seed.
+fn seed_of(seed: u64, label: &str) -> u64 {
+    let mix = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
+    seed ^ label.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 impl Provisioner {
@@ -149,20 +174,30 @@ impl Provisioner {
 
     /// Opens the loop on what is stored (H-2, H-24). Reads only. Errors: the store cannot be read; then
     /// nothing may start, since an unread record is not an empty one.
-    pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
+    pub async fn open(mut parts: Parts) -> Result<Self, StoreFault> {
         let name = Self::name_of(&parts.provider, parts.node.as_deref());
         let label = Self::label_of(&parts.provider, parts.node.as_deref());
-        let loaded = store::load(parts.bus.as_ref(), &name, &label).await?;
-        let now = parts.clock.now();
-        let caps = parts.adapter.capabilities();
+        let loaded = store::load(&parts, &name, &label).await?;
+        parts.settings.seed = seed_of(parts.settings.seed, &label);
+        let (now, caps) = (parts.clock.now(), parts.adapter.capabilities());
         let core = Core::new(parts.settings.clone(), caps, loaded.stored, now);
         Ok(Self {
             wishes: vec![None; core.slots().len()],
             ledger: Ledger::new(&name, loaded.conditions),
             revs: loaded.revs,
-            condition_revs: loaded.condition_revs,
+            asleep: loaded.asleep,
+            revs_stale: false,
+            owed: BTreeSet::new(),
+            shelf: loaded.shelf,
             beat: loaded.beat,
+            unwritten: Vec::new(),
+            store_hangs: AtomicBool::new(false),
+            requested: loaded.answered_request,
             answered_request: loaded.answered_request,
+            unsent: HashSet::new(),
+            told: Vec::new(),
+            behind: HashSet::new(),
+            bulk_create_timeouts: 0,
             parts,
             name,
             label,
@@ -193,11 +228,20 @@ impl Provisioner {
     /// Puts a whole wish in force, or confirms the one that is.
     pub fn set_wish(&mut self, wish: ProviderWish) {
         let now = self.parts.clock.now();
-        self.core.set_wish(wish.whole, now);
+        let ProviderWish { mut whole, wishes } = wish;
+        self.keep_minted(&mut whole);
+        let kept: HashSet<ConsumerName> = whole.kept.iter().cloned().collect();
+        self.core.set_wish(whole, now);
         self.wishes.resize(self.core.slots().len(), None);
         self.revs.resize(self.core.slots().len(), None);
-        for (consumer, one) in wish.wishes {
-            if let Some(i) = self.core.slot_of(&consumer) {
+        for (consumer, one) in wishes {
+            let Some(i) = self.core.slot_of(&consumer) else {
+                continue;
+            };
+            if let Some(rev) = self.asleep.remove(&consumer) {
+                self.revs[i] = Some(rev);
+            }
+            if !kept.contains(&consumer) {
                 self.wishes[i] = Some(one);
             }
         }
@@ -207,10 +251,36 @@ impl Provisioner {
             }
         }
     }
-    /// A person asked for a pass by this number; the pass that answers it says so in the loop's record.
-    pub fn request(&mut self, number: u64) {
-        self.answered_request = self.answered_request.max(number);
-        self.core.hint();
+
+    /// A wish that was read before a password was minted says that there is none yet. It is older than
+    /// what is in force: such a consumer keeps the wish it has, until one that knows the password comes.
+    fn keep_minted(&self, whole: &mut WholeWish) {
+        let has_password = |consumer: &ConsumerName| {
+            let slot = self.core.slot_of(consumer);
+            let wish = slot.and_then(|i| self.wishes[i].as_ref());
+            wish.is_some_and(|wish| wish.password().is_some())
+        };
+        let (kept, wanted) = std::mem::take(&mut whole.wanted)
+            .into_iter()
+            .partition(|w| w.secret == SecretState::New && has_password(&w.consumer));
+        whole.wanted = wanted;
+        let kept: Vec<crate::decide::Wanted> = kept;
+        whole.kept.extend(kept.into_iter().map(|w| w.consumer));
+    }
+
+    /// A person asked for a pass by this number. The pass that answers it says so in the loop's record.
+    /// Returns whether it is new.
+    pub fn request(&mut self, number: u64) -> bool {
+        let new = number > self.requested;
+        if new {
+            self.requested = number;
+            self.core.hint();
+        }
+        new
+    }
+    /// When the last whole pass ended, of this process or an earlier one.
+    pub fn last_pass(&self) -> Option<Time> {
+        self.core.server().last_pass
     }
 
     fn now(&self) -> Time {

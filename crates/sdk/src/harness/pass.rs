@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::{Provisioner, StoreFault};
-use crate::condition::ConditionId;
-use crate::decide::conditions::{Change, Seen, is_of_server};
-use crate::decide::{Mode, PassEnd, State, Step, Summary};
-use crate::event::{Event, EventKind, fold};
+use crate::bus::Fault;
+use crate::condition::Condition;
+use crate::decide::conditions::{Change, Seen};
+use crate::decide::{Happening, Mode, PassEnd, State, Step, Summary};
+use crate::event::{Event, EventKind, Fold};
+use crate::name::ConsumerName;
 use crate::time::Time;
 
 /// A finished pass, for metrics and for whoever asked for it.
@@ -40,15 +42,21 @@ pub struct Looked {
 }
 
 impl Provisioner {
-    /// One whole pass. Errors: the store could not be written; what was to follow from it was not done.
+    /// One whole pass. Errors: the store could not be written; what was to follow from it was not done,
+    /// and the next pass writes what this one owes.
     pub async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.now();
+        *self.store_hangs.get_mut() = false;
         self.look().await;
         let acted = self.act().await;
         let end = self.core.end(self.now());
+        let stored = self.finish(&end).await;
+        if let Err(fault) = acted.and(stored) {
+            // What was held back waits for no regular turn.
+            self.core.hint();
+            return Err(self.scrub_fault(fault));
+        }
         let report = self.report(began, &end);
-        let stored = self.finish(end).await;
-        acted.and(stored)?;
         for observer in &self.parts.observers {
             observer.passed(&report);
         }
@@ -74,9 +82,19 @@ impl Provisioner {
             self.list().await;
         }
         match plan.mode {
-            _ if plan.ask.is_empty() => {}
+            _ if plan.ask.is_empty() || self.is_stopping() => {}
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
+        }
+    }
+
+    fn scrub_fault(&self, fault: StoreFault) -> StoreFault {
+        let scrub = &self.parts.scrub;
+        match fault {
+            StoreFault::Bus(Fault::Unreachable(why)) => Fault::Unreachable(scrub(&why)).into(),
+            StoreFault::Bus(Fault::Full(why)) => Fault::Full(scrub(&why)).into(),
+            StoreFault::Bus(Fault::Corrupt(why)) => Fault::Corrupt(scrub(&why)).into(),
+            other => other,
         }
     }
 
@@ -98,29 +116,40 @@ impl Provisioner {
         }
     }
 
-    /// Conditions, history and records of a pass. Conditions that cannot be stored are told in the log
-    /// all the same.
-    async fn finish(&mut self, end: PassEnd) -> Result<(), StoreFault> {
+    /// History, records and conditions of a pass. The history comes first: a crash here tells a thing
+    /// twice, and never not at all (C-5). What cannot be stored is told in the log all the same.
+    async fn finish(&mut self, end: &PassEnd) -> Result<(), StoreFault> {
         let now = self.now();
-        let events = end
-            .happenings
-            .iter()
-            .map(|(i, happening)| self.event_of(*i, happening))
-            .collect();
-        let mut events = fold(events);
-        let changes = self.look_at_conditions(now, &end);
-        events.extend(fold(
-            changes
-                .iter()
-                .map(|change| self.condition_event(change))
-                .collect(),
-        ));
+        let changes = self.look_at_conditions(now, end);
+        let events = self.events(&end.happenings, &changes);
         events.iter().for_each(Event::log);
+        let history = self.store_events(events).await;
         let records = self.store_records().await;
-        let conditions = self.store_conditions(&changes).await;
-        let history = self.store_events(&events).await;
-        let beat = self.store_beat(&end, now).await;
-        records.and(conditions).and(history).and(beat)
+        let conditions = self.store_conditions().await;
+        let beat = self.store_beat(end, now).await;
+        history.and(records).and(conditions).and(beat)
+    }
+
+    /// What is told of a pass: a storm of one kind is one event that counts it (H-20).
+    fn events(&mut self, happenings: &[(usize, Happening)], changes: &[Change]) -> Vec<Event> {
+        let mut fold = Fold::default();
+        for event in std::mem::take(&mut self.told) {
+            let (kind, name) = (event.kind, event.consumer.clone());
+            fold.add(kind, &name, || event);
+        }
+        let slots = self.core.slots();
+        for (i, happening) in happenings {
+            let name = slots[*i].consumer.as_str();
+            fold.add(Event::kind_of(happening), name, || {
+                self.event_of(*i, happening)
+            });
+        }
+        for change in changes {
+            let (kind, condition) = told(change);
+            let name = condition.id.subject.as_str();
+            fold.add(kind, name, || self.condition_event(kind, condition));
+        }
+        fold.finish()
     }
 
     fn look_at_conditions(&mut self, now: Time, end: &PassEnd) -> Vec<Change> {
@@ -131,22 +160,11 @@ impl Provisioner {
         });
         let facts = facts.collect();
         let (core, prefix) = (&self.core, format!("{}/", self.label));
-        let pass_began = end.summary;
         self.ledger.look(now, core.generation(), facts, |id| {
-            let Some(consumer) = id.subject.strip_prefix(&prefix) else {
-                return seen_server(core, id);
-            };
-            let slot = crate::ConsumerName::new(consumer)
-                .ok()
-                .and_then(|c| core.slot_of(&c));
-            match slot.map(|i| &core.slots()[i]) {
-                None => Seen::Retired,
-                Some(slot) if slot.wanted.is_none() && slot.record.departure.is_none() => {
-                    Seen::Retired
-                }
-                Some(slot) if slot.record.unknown.is_some() => Seen::Nothing,
-                Some(_) if pass_began.asked == 0 && core.is_down() => Seen::Nothing,
-                Some(_) => Seen::Good,
+            match id.subject.strip_prefix(&prefix).map(ConsumerName::new) {
+                None => core.saw(id.kind, None),
+                Some(Ok(consumer)) => core.saw(id.kind, Some(&consumer)),
+                Some(Err(_)) => Seen::Retired,
             }
         })
     }
@@ -160,29 +178,18 @@ impl Provisioner {
         }
     }
 
-    fn condition_event(&self, change: &Change) -> Event {
-        let (kind, condition) = match change {
-            Change::Raised(condition) => (EventKind::Raised, condition),
-            Change::Changed(condition) => (EventKind::Changed, condition),
-            Change::Cleared(condition) => (EventKind::Cleared, condition),
-        };
-        let consumer = condition
-            .id
-            .subject
-            .split_once('/')
-            .map_or("", |(_, consumer)| consumer);
-        self.event(
-            kind,
-            consumer,
-            format!("{}: {}", condition.id.kind, condition.message),
-        )
+    fn condition_event(&self, kind: EventKind, condition: &Condition) -> Event {
+        let parts = condition.id.subject.split_once('/');
+        let consumer = parts.map_or("", |(_, consumer)| consumer);
+        let detail = format!("{}: {}", condition.id.kind, condition.message);
+        self.event(kind, consumer, detail)
     }
 }
 
-fn seen_server(core: &crate::decide::Core, id: &ConditionId) -> Seen {
-    if is_of_server(id.kind) && core.is_down() {
-        Seen::Nothing
-    } else {
-        Seen::Good
+fn told(change: &Change) -> (EventKind, &Condition) {
+    match change {
+        Change::Raised(condition) => (EventKind::Raised, condition),
+        Change::Changed(condition) => (EventKind::Changed, condition),
+        Change::Cleared(condition) => (EventKind::Cleared, condition),
     }
 }

@@ -1,17 +1,20 @@
 //! The shape of every loop: woken by a timer, a hint or a word; it looks, decides, acts, looks again.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::{PassReport, ProviderWish, Provisioner, StoreFault};
 use crate::adapter::Cx;
 use crate::clock::Clock;
+use crate::decide::backoff;
 use crate::decide::hints::HintGate;
 use crate::error::Class;
 use crate::handle::AdapterHandle;
@@ -63,11 +66,16 @@ pub enum Message<W> {
     Pass(oneshot::Sender<Result<PassReport, StoreFault>>),
 }
 
-/// How long a loop waits after its store failed.
+/// How long a loop waits after its store failed; doubling, up to its own period.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
 
-/// Runs a loop until `stop`. The timer is the promise; hints only save time. The first pass starts at
-/// once. A stop during a pass lets it finish its step.
+/// Who waits for a pass to end.
+type Waiting = Vec<oneshot::Sender<Result<PassReport, StoreFault>>>;
+
+/// Runs a loop until `stop`; nothing else ends it. The timer is the promise; hints only save time, and
+/// one that comes during a pass waits in the inbox for the end of it. The first pass starts at once, also
+/// where many loops start together: what is missing then should not wait; from the second on they are
+/// spread by their jitter (H-4). A stop during a pass lets it finish its step.
 pub async fn run<L: Loop>(
     mut this: L,
     clock: Clock,
@@ -77,17 +85,18 @@ pub async fn run<L: Loop>(
 ) -> L {
     let mut gate = HintGate::new(longest);
     let mut next = clock.now();
-    let mut waiting: Vec<oneshot::Sender<Result<PassReport, StoreFault>>> = Vec::new();
+    let mut waiting = Waiting::new();
+    let mut faults = 0;
+    let mut open = true;
     loop {
         let now = clock.now();
-        let hinted = gate.ready_at(now);
-        let at = hinted.map_or(next, |at| at.min(next));
+        let at = gate.ready_at(now).map_or(next, |at| at.min(next));
         if at > now && waiting.is_empty() {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return this,
-                message = inbox.recv() => match message {
-                    None => return this,
+                message = inbox.recv(), if open => match message {
+                    None => open = false,
                     Some(message) => take(&mut this, message, &mut gate, &mut next, &mut waiting, now),
                 },
                 () = tokio::time::sleep(at.since(now)) => {}
@@ -105,19 +114,31 @@ pub async fn run<L: Loop>(
             this.hint();
         }
         let outcome = this.pass().await;
-        next = match &outcome {
-            Ok(report) => report.next_at,
+        match &outcome {
+            Ok(report) => (faults, next) = (0, report.next_at),
             Err(fault) => {
                 error!(name = this.name(), "the pass could not be kept: {fault}");
-                clock.now() + AFTER_FAULT
+                let wait = backoff(AFTER_FAULT, faults, longest);
+                (faults, next) = (faults + 1, clock.now() + wait);
             }
-        };
-        if hinted {
-            gate.hinted_pass_ended(outcome.as_ref().is_ok_and(|report| report.summary.lost > 0));
+        }
+        if let Some(found) = found(&outcome).filter(|_| hinted) {
+            gate.hinted_pass_ended(found);
         }
         for one in waiting.drain(..) {
             drop(one.send(outcome.clone()));
         }
+    }
+}
+
+/// Whether a pass found something lost. One that could not ask says nothing: while a server restarts,
+/// the hint that tells of its return must not be held back by those that came too early.
+fn found(outcome: &Result<PassReport, StoreFault>) -> Option<bool> {
+    let summary = outcome.as_ref().ok()?.summary;
+    match (summary.lost, summary.unknown + summary.not_asked) {
+        (0, 0) => Some(false),
+        (0, _) => None,
+        _ => Some(true),
     }
 }
 
@@ -126,7 +147,7 @@ fn take<L: Loop>(
     message: Message<L::Word>,
     gate: &mut HintGate,
     next: &mut Time,
-    waiting: &mut Vec<oneshot::Sender<Result<PassReport, StoreFault>>>,
+    waiting: &mut Waiting,
     now: Time,
 ) {
     match message {
@@ -152,8 +173,8 @@ pub enum Word {
     Say(Said),
 }
 
-/// What a person said to a provisioner.
-pub struct Said(pub Box<dyn FnOnce(&mut Provisioner) + Send>);
+/// What a person said to a provisioner, as what it does; it answers whether a pass is wanted at once.
+pub struct Said(pub Box<dyn FnOnce(&mut Provisioner) -> bool + Send>);
 
 impl std::fmt::Debug for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -175,10 +196,7 @@ impl Loop for Provisioner {
                 self.set_wish(*wish);
                 changed
             }
-            Word::Say(said) => {
-                (said.0)(self);
-                true
-            }
+            Word::Say(said) => (said.0)(self),
         }
     }
     fn hint(&mut self) {
@@ -207,7 +225,10 @@ impl Provisioner {
             T::WaitsForWritable,
             T::NotDurable,
             T::MassLoss,
+            T::PasswordNotEnforced,
             T::GrantsSurplus,
+            T::SwitchedOnAgain,
+            T::DisabledOnPurpose,
             T::RemovalHeld,
             T::RemovalStuck,
             T::Paused,
@@ -226,36 +247,58 @@ impl Provisioner {
     }
 }
 
-/// Listens for an adapter's hints and hands them on, for as long as the loop lives (H-14).
+/// Between two hints of a server that gives them without end.
+const BETWEEN_HINTS: Duration = Duration::from_secs(1);
+/// After the first failed wait for a hint, doubling to the other.
+const AFTER_ERROR: Duration = Duration::from_secs(1);
+const AFTER_ERRORS: Duration = Duration::from_secs(60);
+
+/// Listens for an adapter's hints and hands them on, for as long as the loop lives (H-14). What it hears
+/// too often it says less often; the loop's timer is the promise.
 pub async fn listen_for_hints<W: Send + 'static>(
     adapter: AdapterHandle,
     door: mpsc::Sender<Message<W>>,
     stop: CancellationToken,
 ) {
-    const AFTER_ERROR: Duration = Duration::from_secs(1);
     if !adapter.capabilities().hint {
         return;
     }
+    let mut errors = 0;
     loop {
         let cx = Cx::default();
+        let asked_at = tokio::time::Instant::now();
         let heard = tokio::select! {
-            heard = adapter.hint(&cx) => heard,
+            heard = AssertUnwindSafe(adapter.hint(&cx)).catch_unwind() => heard,
             () = stop.cancelled() => return,
+            () = door.closed() => return,
         };
-        match heard {
-            Ok(()) => {
+        let failed = match heard {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.class()),
+            Err(_) => Some(Class::Bug),
+        };
+        let pause = match failed {
+            Some(Class::Cannot) => return,
+            None => {
+                errors = 0;
                 if door.send(Message::Hint).await.is_err() {
                     return;
                 }
+                BETWEEN_HINTS.saturating_sub(asked_at.elapsed())
             }
-            Err(error) if error.class() == Class::Cannot => return,
-            Err(error) => {
-                warn!("no hints from the server for now: {}", error.class());
-                tokio::select! {
-                    () = tokio::time::sleep(AFTER_ERROR) => {}
-                    () = stop.cancelled() => return,
+            Some(class) => {
+                if errors == 0 {
+                    warn!("no hints from the server for now: {class}");
+                } else {
+                    debug!("still no hints from the server: {class}");
                 }
+                errors += 1;
+                backoff(AFTER_ERROR, errors - 1, AFTER_ERRORS)
             }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => return,
         }
     }
 }

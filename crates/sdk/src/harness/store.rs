@@ -1,16 +1,29 @@
-//! What the harness keeps on the bus: records, conditions, history, its beat.
+//! What the harness keeps on the bus: records, history, its beat.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Provisioner;
+use super::call::patience;
+use super::shelf::Shelf;
+use super::{Parts, Provisioner};
 use crate::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
-use crate::decide::conditions::{Change, Kept};
-use crate::decide::{PassEnd, Record, ServerRecord, Step, Stored, Summary};
+use crate::decide::conditions::Kept;
+use crate::decide::{PassEnd, Record, ServerRecord, Stored, Summary};
 use crate::event::Event;
 use crate::name::ConsumerName;
 use crate::time::Time;
+
+/// A call to the store is given up after this, and its outcome is unknown.
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Reading everything that is stored, at the start, is given up after this.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// So many events wait for a history that cannot be written; older ones are in the log only.
+const UNWRITTEN: usize = 1_000;
+/// Up to this many unknown outcomes are read back one by one, more with one list.
+const READ_SINGLY: usize = 16;
 
 /// Why the store could not be used. Nothing that needed it was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,13 +80,17 @@ pub(super) struct Beat {
 pub(super) struct Loaded {
     pub(super) stored: Stored,
     pub(super) revs: Vec<Option<Rev>>,
+    pub(super) asleep: HashMap<ConsumerName, Rev>,
+    pub(super) shelf: Shelf,
     pub(super) conditions: Vec<Kept>,
-    pub(super) condition_revs: HashMap<String, Rev>,
     pub(super) beat: Beat,
     pub(super) answered_request: u64,
 }
 
-fn parse<'a, T: Deserialize<'a>>(what: &'static str, entry: &'a Entry) -> Result<T, StoreFault> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    entry: &'a Entry,
+) -> Result<T, StoreFault> {
     serde_json::from_slice(&entry.value).map_err(|error| StoreFault::Unreadable {
         what,
         key: entry.key.to_string(),
@@ -88,8 +105,21 @@ struct Named<R> {
     record: R,
 }
 
-/// The stored records of one provisioner, by consumer; for readers such as `status`.
-pub(super) async fn records(
+/// The stored records of one provisioner, by its label (see [`Provisioner::label_of`]); for readers such
+/// as `status`.
+pub async fn read_records(
+    bus: &dyn Bus,
+    label: &str,
+) -> Result<Vec<(ConsumerName, Record)>, StoreFault> {
+    let all = records(bus, label).await?;
+    Ok(all
+        .into_iter()
+        .map(|(consumer, record, _)| (consumer, record))
+        .collect())
+}
+
+/// The stored records of one provisioner, by consumer.
+async fn records(
     bus: &dyn Bus,
     label: &str,
 ) -> Result<Vec<(ConsumerName, Record, Rev)>, StoreFault> {
@@ -101,7 +131,18 @@ pub(super) async fn records(
     parsed.collect()
 }
 
-pub(super) async fn load(bus: &dyn Bus, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+/// Everything that was stored, or an error; what cannot be read is not empty.
+pub(super) async fn load(parts: &Parts, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+    let given_up = || Err(Fault::Unreachable("no answer in time".to_owned()).into());
+    tokio::select! {
+        biased;
+        () = parts.stop.cancelled() => given_up(),
+        loaded = load_all(parts.bus.as_ref(), name, label) => loaded,
+        () = tokio::time::sleep(LOAD_TIMEOUT) => given_up(),
+    }
+}
+
+async fn load_all(bus: &dyn Bus, name: &str, label: &str) -> Result<Loaded, StoreFault> {
     let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
     let own: LoopRecord = entry
         .as_ref()
@@ -111,203 +152,289 @@ pub(super) async fn load(bus: &dyn Bus, name: &str, label: &str) -> Result<Loade
         records: Vec::new(),
     };
     let mut revs = Vec::new();
+    let mut asleep = HashMap::new();
     for (consumer, record, rev) in records(bus, label).await? {
-        stored.records.push((consumer, record));
-        revs.push(Some(rev));
+        // A retired consumer's record says nothing any more; only its revision is needed, for the day
+        // it comes back.
+        if record == Record::new(record.login.clone()) {
+            asleep.insert(consumer, rev);
+        } else {
+            stored.records.push((consumer, record));
+            revs.push(Some(rev));
+        }
     }
-    let mut conditions = Vec::new();
-    let mut condition_revs = HashMap::new();
-    for entry in bus
-        .list(Bucket::Condition, &Key::of(&[name]))
-        .await?
-        .entries
-    {
-        conditions.push(parse("condition", &entry)?);
-        condition_revs.insert(entry.key.as_str().to_owned(), entry.rev);
-    }
-    let beat = Beat {
-        rev: entry.map(|e| e.rev),
-    };
-    let answered_request = own.answered_request;
+    let (shelf, conditions) = Shelf::load(bus, name).await?;
     Ok(Loaded {
         stored,
         revs,
+        asleep,
+        shelf,
         conditions,
-        condition_revs,
-        beat,
-        answered_request,
+        beat: Beat {
+            rev: entry.map(|e| e.rev),
+        },
+        answered_request: own.answered_request,
     })
 }
 
-fn json<T: Serialize>(value: &T) -> Vec<u8> {
+pub(super) fn json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-fn expect(rev: Option<Rev>) -> Expect {
+pub(super) fn expect(rev: Option<Rev>) -> Expect {
     rev.map_or(Expect::Absent, Expect::At)
 }
 
+/// What a write came to once unknown outcomes were read back (B-5).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outcome {
+    /// Our value is there.
+    pub(super) done: bool,
+    /// The revision that is there.
+    pub(super) rev: Option<Rev>,
+}
+
 impl Provisioner {
-    /// Before an effect: the intents of what is new or changed, in one synced write (H-23). A lost
-    /// consumer's record claims its login already, so that it needs none.
+    /// A call to the store, given up when it hangs; after a stop it may go on for a while. Once it hung,
+    /// nothing more is tried on this pass.
+    pub(super) async fn stored<T>(
+        &self,
+        call: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, StoreFault> {
+        let hung = || Fault::Unreachable("no answer in time".to_owned());
+        if self.store_hangs.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(hung().into());
+        }
+        tokio::select! {
+            outcome = call => return Ok(outcome?),
+            () = tokio::time::sleep(STORE_TIMEOUT) => {}
+            () = patience(&self.parts.stop) => {}
+        }
+        self.store_hangs
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        Err(hung().into())
+    }
+
+    /// `n` independent writes under `prefix`. `make` gives the same write each time that it is asked.
+    pub(super) async fn keep_each(
+        &self,
+        bucket: Bucket,
+        prefix: &Key,
+        n: usize,
+        make: impl Fn(usize) -> Write,
+    ) -> Result<Vec<Outcome>, StoreFault> {
+        let writes: Vec<Write> = (0..n).map(&make).collect();
+        let mut puts = self.stored(self.parts.bus.put_each(bucket, writes)).await?;
+        puts.resize(n, Put::Unknown);
+        let mut outcomes = Vec::with_capacity(n);
+        let mut open = Vec::new();
+        for (i, put) in puts.into_iter().enumerate() {
+            if !matches!(put, Put::Done(_)) {
+                open.push(i);
+            }
+            outcomes.push(match put {
+                Put::Done(rev) => Outcome {
+                    done: true,
+                    rev: Some(rev),
+                },
+                Put::Conflict | Put::Unknown => Outcome {
+                    done: false,
+                    rev: None,
+                },
+            });
+        }
+        let mut listed = HashMap::new();
+        if open.len() > READ_SINGLY {
+            let snapshot = self.stored(self.parts.bus.list(bucket, prefix)).await?;
+            listed.extend(snapshot.entries.into_iter().map(|e| (e.key.clone(), e)));
+        }
+        let singly = open.len() <= READ_SINGLY;
+        for i in open {
+            let write = make(i);
+            let found = if singly {
+                self.stored(self.parts.bus.get(bucket, &write.key)).await?
+            } else {
+                listed.remove(&write.key)
+            };
+            outcomes[i] = Outcome {
+                done: found.as_ref().is_some_and(|e| e.value == write.value),
+                rev: found.map(|e| e.rev),
+            };
+        }
+        Ok(outcomes)
+    }
+
+    /// Whether an effect for this one may only follow a stored intent. A lost consumer's record claims
+    /// its login already, so that healing needs none.
+    pub(super) fn needs_intent(&self, i: usize) -> bool {
+        let record = &self.core.slots()[i].record;
+        record.applied.is_none() || record.applied != record.intent
+    }
+
+    /// Before an effect: the intents of what is new or changed, in one synced write (H-23). Answers whose
+    /// effects may be sent.
     pub(super) async fn store_intents(
         &mut self,
-        steps: &[(usize, Step)],
-    ) -> Result<(), StoreFault> {
-        let new = steps.iter().map(|(i, _)| *i).filter(|i| {
-            let record = &self.core.slots()[*i].record;
-            record.applied.is_none() || record.applied != record.intent
-        });
+        batch: &[usize],
+    ) -> (Vec<usize>, Result<(), StoreFault>) {
+        let new = batch.iter().copied().filter(|i| self.needs_intent(*i));
         let new: Vec<usize> = new.collect();
-        self.write_records(&new).await
+        let (failed, outcome) = self.write_records(&new).await;
+        if failed.is_empty() {
+            return (batch.to_vec(), outcome);
+        }
+        self.unsent.extend(&failed);
+        let failed: std::collections::HashSet<usize> = failed.into_iter().collect();
+        let ready = batch.iter().copied().filter(|i| !failed.contains(i));
+        (ready.collect(), outcome)
     }
 
-    /// Every record that differs from what is stored.
+    /// Before a removal: how far it has come, in one synced write. Answers which may go on.
+    pub(super) async fn store_departures(
+        &mut self,
+        which: &[usize],
+    ) -> (Vec<usize>, Result<(), StoreFault>) {
+        let (failed, outcome) = self.write_records(which).await;
+        let ready = which.iter().copied().filter(|i| !failed.contains(i));
+        (ready.collect(), outcome)
+    }
+
+    /// Every record that differs from what is stored, but for those whose intent was never sent: on the
+    /// disk they claim nothing.
     pub(super) async fn store_records(&mut self) -> Result<(), StoreFault> {
-        let dirty = self.core.take_dirty();
-        self.write_records(&dirty).await
+        let mut due = std::mem::take(&mut self.owed);
+        due.extend(self.core.take_dirty());
+        let unsent = std::mem::take(&mut self.unsent);
+        let (wait, due): (Vec<usize>, Vec<usize>) =
+            due.into_iter().partition(|i| unsent.contains(i));
+        self.owed.extend(wait);
+        let (failed, outcome) = self.write_records(&due).await;
+        if failed.is_empty() || matches!(outcome, Err(StoreFault::Bus(_))) {
+            return outcome;
+        }
+        // What met something else was read back; nothing depends on it but the next pass.
+        self.write_records(&failed).await.1
     }
 
-    async fn write_records(&mut self, which: &[usize]) -> Result<(), StoreFault> {
+    /// Writes records. Answers which are not on the disk; those stay owed.
+    async fn write_records(&mut self, which: &[usize]) -> (Vec<usize>, Result<(), StoreFault>) {
         if which.is_empty() {
-            return Ok(());
+            return (Vec::new(), Ok(()));
         }
-        let writes = which.iter().map(|i| {
-            let slot = &self.core.slots()[*i];
-            let key = Key::of(&[&self.label, slot.consumer.as_str()]);
-            let value = json(&Named {
-                consumer: slot.consumer.clone(),
-                record: &slot.record,
-            });
-            Write {
-                key,
-                expect: expect(self.revs[*i]),
-                value,
+        match self.put_records(which).await {
+            Err(fault) => {
+                self.revs_stale = true;
+                self.owed.extend(which);
+                (which.to_vec(), Err(fault))
             }
-        });
-        let outcomes = self
-            .parts
-            .bus
-            .put_each(Bucket::Record, writes.collect())
-            .await?;
-        let mut contended = None;
-        for (i, outcome) in which.iter().zip(outcomes) {
-            match outcome {
-                Put::Done(rev) => self.revs[*i] = Some(rev),
-                Put::Conflict | Put::Unknown => contended = Some(*i),
-            }
-        }
-        match contended {
-            None => Ok(()),
-            Some(i) => {
-                self.read_back().await?;
-                Err(StoreFault::Contended(
-                    self.core.slots()[i].consumer.to_string(),
-                ))
-            }
-        }
-    }
-
-    /// After an unknown outcome the revisions are read back before anything depends on them (B-5).
-    async fn read_back(&mut self) -> Result<(), StoreFault> {
-        let found = records(self.parts.bus.as_ref(), &self.label).await?;
-        let found: HashMap<ConsumerName, Rev> =
-            found.into_iter().map(|(c, _, rev)| (c, rev)).collect();
-        for (i, slot) in self.core.slots().iter().enumerate() {
-            self.revs[i] = found.get(&slot.consumer).copied();
-        }
-        self.core.all_dirty();
-        Ok(())
-    }
-
-    /// Conditions that changed, and those that stand and were seen again this pass.
-    pub(super) async fn store_conditions(&mut self, changes: &[Change]) -> Result<(), StoreFault> {
-        let cleared = changes.iter().filter_map(|change| match change {
-            Change::Cleared(condition) => Some(condition.id.clone()),
-            _ => None,
-        });
-        let cleared: std::collections::BTreeSet<_> = cleared.collect();
-        let mut keys = Vec::new();
-        let mut writes = Vec::new();
-        for kept in self.ledger.kept() {
-            let id = &kept.condition.id;
-            if !kept.raised && !cleared.contains(id) && kept.condition.count == 0 {
-                continue;
-            }
-            let key = Key::of(&[&self.name, id.kind.as_str(), &id.subject]);
-            let rev = self.condition_revs.get(key.as_str()).copied();
-            keys.push(key.as_str().to_owned());
-            writes.push(Write {
-                key,
-                expect: expect(rev),
-                value: json(kept),
-            });
-        }
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let outcomes = self.parts.bus.put_each(Bucket::Condition, writes).await?;
-        for (key, outcome) in keys.into_iter().zip(outcomes) {
-            match outcome {
-                Put::Done(rev) => {
-                    self.condition_revs.insert(key, rev);
-                }
-                Put::Conflict | Put::Unknown => {
-                    let found = self
-                        .parts
-                        .bus
-                        .get(Bucket::Condition, &Key::from_stored(key.clone()))
-                        .await?;
-                    if let Some(entry) = found {
-                        self.condition_revs.insert(key, entry.rev);
+            Ok(outcomes) => {
+                let mut failed = Vec::new();
+                for (i, outcome) in which.iter().zip(outcomes) {
+                    self.revs[*i] = outcome.rev;
+                    if !outcome.done {
+                        failed.push(*i);
                     }
                 }
+                self.owed.extend(&failed);
+                let first = failed.first().map(|i| &self.core.slots()[*i].consumer);
+                let outcome = first.map_or(Ok(()), |c| Err(StoreFault::Contended(c.to_string())));
+                (failed, outcome)
             }
         }
-        Ok(())
     }
 
-    pub(super) async fn store_events(&self, events: &[Event]) -> Result<(), StoreFault> {
-        if events.is_empty() {
+    async fn put_records(&mut self, which: &[usize]) -> Result<Vec<Outcome>, StoreFault> {
+        let prefix = Key::of(&[&self.label]);
+        if self.revs_stale {
+            let found = self
+                .stored(self.parts.bus.list(Bucket::Record, &prefix))
+                .await?;
+            let found = found.entries.into_iter().map(|e| (e.key, e.rev));
+            let found: HashMap<Key, Rev> = found.collect();
+            for (i, slot) in self.core.slots().iter().enumerate() {
+                let key = Key::of(&[&self.label, slot.consumer.as_str()]);
+                self.revs[i] = found.get(&key).copied();
+            }
+            self.revs_stale = false;
+        }
+        let make = |n: usize| {
+            let slot = &self.core.slots()[which[n]];
+            Write {
+                key: Key::of(&[&self.label, slot.consumer.as_str()]),
+                expect: expect(self.revs[which[n]]),
+                value: json(&Named {
+                    consumer: slot.consumer.clone(),
+                    record: &slot.record,
+                }),
+            }
+        };
+        self.keep_each(Bucket::Record, &prefix, which.len(), make)
+            .await
+    }
+
+    /// Somebody else wrote this loop's own entry, or it is gone: the store may have been wiped or put back
+    /// from an older copy (B-6). Everything is written again on the next pass.
+    fn store_was_replaced(&mut self) {
+        self.core.all_dirty();
+        self.revs_stale = true;
+        self.shelf.forget();
+    }
+
+    /// The history, with what earlier passes could not add to it.
+    pub(super) async fn store_events(&mut self, events: Vec<Event>) -> Result<(), StoreFault> {
+        self.unwritten.extend(events);
+        if self.unwritten.is_empty() {
             return Ok(());
         }
-        let lines = events.iter().map(|event| {
+        let lines = self.unwritten.iter().map(|event| {
             let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
             (subject, String::from_utf8(json(event)).unwrap_or_default())
         });
-        Ok(self.parts.bus.append(lines.collect()).await?)
+        let added = self.stored(self.parts.bus.append(lines.collect())).await;
+        let keep = if added.is_ok() { 0 } else { UNWRITTEN };
+        let too_many = self.unwritten.len().saturating_sub(keep);
+        self.unwritten.drain(..too_many);
+        added
     }
 
-    /// The beat: last and next pass, and what is remembered of the server.
+    /// The beat: last and next pass, and what is remembered of the server. It is the one write of a
+    /// healthy pass.
     pub(super) async fn store_beat(&mut self, end: &PassEnd, now: Time) -> Result<(), StoreFault> {
         self.core.take_server_dirty();
+        if !self.is_stopping() {
+            self.answered_request = self.requested;
+        }
+        let version = self.core.server_facts().map(|s| s.version.clone());
         let record = LoopRecord {
             class: "provisioner".into(),
             label: self.label.clone(),
             server: self.core.server().clone(),
-            version: self
-                .core
-                .server_facts()
-                .map(|s| s.version.clone())
-                .unwrap_or_default(),
+            version: version.unwrap_or_default(),
             last_pass: Some(now),
             next_pass: Some(end.next_at),
             summary: end.summary,
             generation: self.core.generation(),
             answered_request: self.answered_request,
         };
-        let key = Key::of(&[&self.name]);
-        let write = Write {
-            key: key.clone(),
-            expect: expect(self.beat.rev),
-            value: json(&record),
-        };
-        match self.parts.bus.put_if(Bucket::Loop, write).await? {
-            Put::Done(rev) => self.beat.rev = Some(rev),
-            Put::Conflict | Put::Unknown => {
-                self.beat.rev = self.parts.bus.get(Bucket::Loop, &key).await?.map(|e| e.rev);
+        let (key, value) = (Key::of(&[&self.name]), json(&record));
+        for _ in 0..2 {
+            let make = |_| Write {
+                key: key.clone(),
+                expect: expect(self.beat.rev),
+                value: value.clone(),
+            };
+            let outcomes = self.keep_each(Bucket::Loop, &key, 1, make).await?;
+            let Some(outcome) = outcomes.first() else {
+                break;
+            };
+            let before = std::mem::replace(&mut self.beat.rev, outcome.rev);
+            if outcome.done {
+                return Ok(());
+            }
+            if before != outcome.rev {
+                self.store_was_replaced();
             }
         }
-        Ok(())
+        Err(StoreFault::Contended(self.name.clone()))
     }
 }

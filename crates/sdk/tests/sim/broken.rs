@@ -6,7 +6,7 @@ use crate::world::Sloppy;
 
 /// Runs seeds with this driver until the judge says what it must; never more than this many.
 fn found_out(sloppy: Sloppy, expected: Broken) {
-    for seed in 0..300 {
+    for seed in 0..1000 {
         let outcome = run(seed, Some(sloppy), false);
         if outcome.broken.iter().any(|(what, _)| *what == expected) {
             return;

@@ -1,0 +1,292 @@
+//! Looking at many consumers with as few calls as there can be (H-16).
+//!
+//! Three ways, chosen at each look: a few are looked at one by one; where the server's list is within the
+//! budget, it is read once and compared line by line; and else presence comes from the names, passwords
+//! are proven by logging in where that is safe, and rights are read for a slice that moves on.
+//! `docs/decisions/0010-redis-bulk.md` has the figures.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mesh_sdk::adapter::Sink;
+use mesh_sdk::{Answer, Cx, Error, Proof};
+
+use super::acl::{Shown, split_line};
+use super::adapter::{Redis, read_user};
+use super::commands::Table;
+use super::compare::{Wish, expected};
+use super::connect::Session;
+use super::look::{group_size, judge};
+use super::wire::{Reply, Request};
+
+/// Up to so many, each is looked at by itself.
+const FEW: usize = 64;
+/// How many answers are put at once.
+const CHUNK: usize = 1024;
+/// How many logins are tried in one go.
+const LOGINS: usize = 512;
+/// Where looking at each by itself takes no more than so many budgets in all, each is looked at. No single
+/// go takes more than half a budget.
+const ALL: u32 = 4;
+
+impl Redis {
+    /// Chooses a way and goes it.
+    pub(super) async fn look_at_all(
+        &self,
+        cx: &Cx,
+        wishes: &[Wish<'_>],
+        answers: &Sink<Answer>,
+    ) -> Result<(), Error> {
+        let mut session = self.session(cx).await?;
+        let table = self.table(cx, &mut session).await?;
+        let all: Vec<usize> = (0..wishes.len()).collect();
+        let mut look = Look {
+            redis: self,
+            cx,
+            wishes,
+            answers,
+            table: &table,
+            session: &mut session,
+        };
+        if wishes.len() <= FEW {
+            return look.each(&all, 16).await;
+        }
+        if cx.after_effect && self.endpoint.may_carry_passwords() {
+            // The server said yes to each whole rule a moment ago: a login proves the rest.
+            return look.by_login(all, None).await;
+        }
+        let sample: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
+        let estimate = self.estimate(cx, look.session, &sample).await?;
+        if estimate.fits(cx.block_budget) {
+            look.list(estimate.changes).await
+        } else {
+            look.names_first(estimate.per_user).await
+        }
+    }
+}
+
+/// One bulk look.
+struct Look<'a, 'w> {
+    redis: &'a Redis,
+    cx: &'a Cx,
+    wishes: &'a [Wish<'w>],
+    answers: &'a Sink<Answer>,
+    table: &'a Table,
+    session: &'a mut Session,
+}
+
+impl Look<'_, '_> {
+    /// The whole list, compared line by line as it comes.
+    async fn list(&mut self, changes: Option<u64>) -> Result<(), Error> {
+        let by_login = by_name(self.cx, self.wishes);
+        let mut seen = vec![false; self.wishes.len()];
+        let mut ready = Vec::with_capacity(CHUNK);
+        let seed = self.seed();
+        let (redis, wishes, table, answers) = (self.redis, self.wishes, self.table, self.answers);
+        let take = |line: &[u8]| {
+            let Some((name, description)) = split_line(line) else {
+                return;
+            };
+            let Some(&index) = by_login.get(name) else {
+                return;
+            };
+            seen[index] = true;
+            let wish = &wishes[index];
+            let answer = compare_line(redis, table, wish, description, seed);
+            ready.push((index, answer));
+            if ready.len() >= CHUNK {
+                answers.put_each(ready.drain(..));
+            }
+        };
+        let list: [&[u8]; 2] = [b"ACL", b"LIST"];
+        let lines = self
+            .session
+            .wire
+            .each_line(self.cx, "list the logins", &list, take)
+            .await?;
+        // Only a list that came whole proves that somebody is not in it.
+        let absent = by_login.values().filter(|index| !seen[**index]);
+        ready.extend(absent.map(|index| (*index, Ok(Answer::absent()))));
+        self.answers.put_each(ready);
+        self.redis.warm(self.session, changes, Some(lines));
+        Ok(())
+    }
+
+    /// Names, then logins, then a slice of the rights.
+    async fn names_first(&mut self, per_user: Duration) -> Result<(), Error> {
+        let by_login = by_name(self.cx, self.wishes);
+        let mut present = vec![false; self.wishes.len()];
+        let take = |name: &[u8]| {
+            if let Some(&index) = by_login.get(name) {
+                present[index] = true;
+            }
+        };
+        let names: [&[u8]; 2] = [b"ACL", b"USERS"];
+        let lines = self
+            .session
+            .wire
+            .each_line(self.cx, "list the names", &names, take)
+            .await?;
+        drop(by_login);
+        let run = self.session.facts.run.clone();
+        self.redis
+            .state
+            .change(&run, |known| known.users = lines as u64);
+        let (there, gone): (Vec<usize>, Vec<usize>) =
+            (0..self.wishes.len()).partition(|index| present[*index]);
+        self.answers
+            .put_each(gone.into_iter().map(|index| (index, Ok(Answer::absent()))));
+        let group = group_size(self.cx, per_user);
+        if there.len() <= affordable(self.cx.block_budget * ALL, per_user) && !self.cx.after_effect
+        {
+            return self.each(&there, group).await;
+        }
+        let most = affordable(self.cx.block_budget, per_user);
+        let slice = (!self.cx.after_effect).then_some((most, group));
+        self.by_login(there, slice).await
+    }
+
+    /// Proves passwords by logging in, and looks at the rights of those for whom that is not enough.
+    async fn by_login(
+        &mut self,
+        mut there: Vec<usize>,
+        slice: Option<(usize, usize)>,
+    ) -> Result<(), Error> {
+        let group = slice.map_or(16, |(_, group)| group);
+        let may_log_in = self.redis.endpoint.may_carry_passwords();
+        let mut doubtful = Vec::new();
+        let (try_them, look_at): (Vec<usize>, Vec<usize>) = there.iter().partition(|index| {
+            let wish = &self.wishes[**index];
+            wish.enabled() && wish.password().is_some()
+        });
+        doubtful.extend(look_at);
+        if may_log_in {
+            doubtful.extend(self.log_in(&try_them).await?);
+        } else {
+            // Nothing cheap proves a password here, and none goes over this connection in plain.
+            let held = try_them
+                .iter()
+                .map(|index| (*index, Ok(Answer::held(Proof::Presence))));
+            self.answers.put_each(held);
+        }
+        if let Some((most, _)) = slice {
+            there.sort_unstable_by_key(|index| self.wishes[*index].login());
+            doubtful.extend(self.next_slice(&there, most));
+            doubtful.sort_unstable();
+            doubtful.dedup();
+        }
+        self.each(&doubtful, group).await
+    }
+
+    /// Logs in as each on a connection of its own. Answers for whom it worked; gives back the others.
+    async fn log_in(&mut self, those: &[usize]) -> Result<Vec<usize>, Error> {
+        let mut doubtful = Vec::new();
+        let mut wire = self.redis.endpoint.dial().await?;
+        for part in those.chunks(LOGINS) {
+            let mut request = Request::with_room(part.len() * 128);
+            for index in part {
+                let wish = &self.wishes[*index];
+                let password = wish.password().map(|p| p.expose()).unwrap_or_default();
+                request.push(&[b"AUTH", wish.login().as_str().as_bytes(), password]);
+            }
+            wire.send(&request).await?;
+            let mut held = Vec::with_capacity(part.len());
+            for index in part {
+                match wire.reply().await? {
+                    Reply::Error(text) if text.starts_with("WRONGPASS") => doubtful.push(*index),
+                    reply => {
+                        reply.ok("log in as a consumer")?;
+                        held.push((*index, Ok(Answer::held(Proof::Login))));
+                    }
+                }
+            }
+            self.answers.put_each(held);
+            self.cx.progress();
+        }
+        Ok(doubtful)
+    }
+
+    /// The next so many after those of the last look, in the order of their logins.
+    fn next_slice(&self, sorted: &[usize], most: usize) -> Vec<usize> {
+        let run = self.session.facts.run.clone();
+        let after = self.redis.state.of(&run).cursor;
+        let login = |index: &usize| self.wishes[*index].login().as_str();
+        let start = sorted.partition_point(|index| login(index) <= after.as_str());
+        let slice: Vec<usize> = sorted[start..]
+            .iter()
+            .chain(&sorted[..start])
+            .take(most)
+            .copied()
+            .collect();
+        if let Some(last) = slice.last() {
+            let cursor = login(last).to_owned();
+            self.redis.state.change(&run, |known| known.cursor = cursor);
+        }
+        slice
+    }
+
+    /// Looks at each by itself, `group` in one go.
+    async fn each(&mut self, those: &[usize], group: usize) -> Result<(), Error> {
+        for part in those.chunks(group) {
+            let mut request = Request::with_room(part.len() * 64);
+            for index in part {
+                let login = self.wishes[*index].login().as_str();
+                request.push(&[b"ACL", b"GETUSER", login.as_bytes()]);
+            }
+            self.session.wire.send(&request).await?;
+            for index in part {
+                let shown = read_user(self.session.wire.reply().await?)?;
+                let answer = judge(self.table, &self.wishes[*index], shown.as_ref());
+                self.answers.put(*index, answer);
+            }
+            self.cx.progress();
+        }
+        Ok(())
+    }
+
+    /// Stands for all that a description's meaning depends on beside its text and the wish.
+    fn seed(&self) -> u64 {
+        let prefix = self.wishes.first().map(|wish| wish.marker().own_prefix());
+        let facts = &self.session.facts;
+        self.redis.fingerprints.hash_one((&facts.title, prefix))
+    }
+}
+
+/// Where the wish for a login is.
+fn by_name<'w>(cx: &Cx, wishes: &[Wish<'w>]) -> HashMap<&'w [u8], usize> {
+    let _computing = cx.computing();
+    let logins = wishes.iter().enumerate();
+    logins
+        .map(|(index, wish)| (wish.login().as_str().as_bytes(), index))
+        .collect()
+}
+
+/// How many looks fit into a span of the server's time.
+fn affordable(span: Duration, per_user: Duration) -> usize {
+    usize::try_from(span.as_micros() / per_user.as_micros().max(1)).unwrap_or(usize::MAX)
+}
+
+/// One line of the list. The same text as when it was last found held means the same.
+fn compare_line(
+    redis: &Redis,
+    table: &Table,
+    wish: &Wish<'_>,
+    description: &[u8],
+    seed: u64,
+) -> Result<Answer, Error> {
+    let expected = expected(wish);
+    let print = redis
+        .fingerprints
+        .hash_one((seed, wish.exact(), description))
+        .max(1);
+    if expected.held_as.load(Ordering::Relaxed) == print {
+        return Ok(Answer::held(Proof::Verifier));
+    }
+    let answer = judge(table, wish, Some(&Shown::from_description(description)))?;
+    let plainly = Answer::held(Proof::Verifier);
+    let kept = if answer == plainly { print } else { 0 };
+    expected.held_as.store(kept, Ordering::Relaxed);
+    Ok(answer)
+}

@@ -1,0 +1,112 @@
+//! Redis and Valkey.
+//!
+//! - **Proof**: the password's SHA-256, which the server shows (`verifier`). Where reading every user would
+//!   block the server for too long, by logging in on a connection of its own (`login`), on this machine or
+//!   over verified TLS only, while rights are read for a slice that moves on with each look.
+//! - **Restart**: without an `aclfile` a restart forgets every login but `default`. With one, logins are
+//!   saved after each change, where that is within the budget. `FLUSHALL` and a restored dump leave logins
+//!   as they are.
+//! - **Identity**: none that lasts. The run id changes with each start.
+//! - **Mark**: from Redis 7.0 on and on Valkey a selector with a key pattern and no commands; on Redis 6.2
+//!   one more key pattern. A person's `ACL SETUSER … reset` or `clearselectors` takes it away, which is
+//!   seen and healed.
+//! - **Sessions**: a new password and `off` leave open connections alone, so switching a login off also
+//!   ends its sessions; dropping a login ends them by itself.
+//! - **Removing** drops the login. Keys stay.
+//! - **Nodes** of a replicated set do not share logins: each is asked, and written, for itself. A
+//!   replica takes changes of logins like any other node.
+//!
+//! What blocks the server, and for how long, is in `docs/decisions/0010-redis-bulk.md`.
+
+mod acl;
+mod adapter;
+mod apply;
+mod bulk;
+mod check;
+mod classify;
+mod commands;
+mod compare;
+mod connect;
+mod cost;
+mod look;
+mod rules;
+mod server;
+mod state;
+mod tls;
+mod values;
+mod wire;
+
+use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
+use mesh_sdk::{Error, Kind, Provision};
+
+pub use adapter::Redis;
+pub use values::{RedisValues, Selector};
+
+/// The kind `redis`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RedisKind;
+
+const fn scheme(name: &'static str, encrypted: bool) -> Scheme {
+    Scheme {
+        name,
+        encrypted,
+        default_port: 6379,
+    }
+}
+
+const SCHEMES: [Scheme; 4] = [
+    scheme("redis", false),
+    scheme("rediss", true),
+    scheme("valkey", false),
+    scheme("valkeys", true),
+];
+
+impl Kind for RedisKind {
+    type Adapter = Redis;
+
+    fn descriptor(&self) -> Descriptor {
+        let mut page = Descriptor::new("redis", "Redis 6.2, 7.0 and Valkey 9.1");
+        page.schemes = &SCHEMES;
+        page.capabilities = adapter::CAPABILITIES;
+        page.proof =
+            "verifier: the SHA-256 that the server shows; login where reading all would block it";
+        page.restart = "every login, unless the server has an `aclfile`";
+        page.identity = "none: the run id changes with each start";
+        page.admin_rights = &[
+            "+acl|getuser",
+            "+acl|list",
+            "+acl|users",
+            "+acl|cat",
+            "+acl|setuser",
+            "+acl|deluser",
+            "+acl|save",
+            "+client|kill",
+            "+info",
+            "+ping",
+            "+config|get (to tell whether logins are kept over a restart)",
+        ];
+        page.reserved = &["default", "the admin login"];
+        page.limits =
+            "login: no space, line break or NUL; password: 1 to 16384 bytes of UTF-8 without NUL";
+        page.keeps = "keys and their values";
+        page.mark =
+            "a selector with a key pattern and no commands; on Redis 6.2 one more key pattern";
+        page
+    }
+
+    fn check(
+        &self,
+        provider: &ProviderSettings,
+        wish: &Provision<'_, RedisValues>,
+    ) -> Result<(), Refusal> {
+        check::wish(provider, wish)
+    }
+
+    fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
+        check::provider(provider)
+    }
+
+    fn open(&self, provider: ProviderSettings) -> Result<Redis, Error> {
+        Ok(Redis::new(provider))
+    }
+}

@@ -1,0 +1,39 @@
+//! Every adapter of the catalogue, judged on real servers.
+
+mod redis;
+
+use mesh_catalog::catalogue;
+
+/// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
+const BENCHES: &[&str] = &["redis"];
+
+#[test]
+fn a8_every_kind_in_the_catalogue_has_a_bench() {
+    for kind in catalogue() {
+        let name = kind.descriptor().kind;
+        assert!(
+            BENCHES.contains(&name),
+            "`{name}` has no bench: the suite must run on it"
+        );
+    }
+    assert_eq!(catalogue().len(), BENCHES.len());
+}
+
+#[test]
+fn a2_every_kind_describes_its_values_and_refuses_unknown_fields() {
+    for kind in catalogue() {
+        let name = kind.descriptor().kind;
+        let schema = kind.values_schema();
+        let properties = schema["properties"].as_object().expect("properties");
+        assert!(!properties.is_empty(), "{name}");
+        for (field, about) in properties {
+            assert!(
+                about["description"].is_string(),
+                "{name}: `{field}` is not described"
+            );
+        }
+        let unknown = serde_json::json!({ "no_such_field": 1 });
+        let error = kind.parse_values(unknown).err().expect(name).to_string();
+        assert!(error.contains("no_such_field"), "{name}: {error}");
+    }
+}

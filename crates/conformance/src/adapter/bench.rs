@@ -1,0 +1,95 @@
+//! What the suite needs of a kind's real server: to look, and to break things behind the adapter's back.
+
+use async_trait::async_trait;
+use mesh_sdk::adapter::ProviderSettings;
+use serde_json::Value;
+
+use crate::servers::{Fault, Result};
+
+/// What a bench gives where the backend has no such thing: the trial is skipped, and this says why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// It was done.
+    Yes,
+    /// The backend has nothing of the kind.
+    Never(&'static str),
+}
+
+/// What a restart does to logins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// All are forgotten.
+    Forgets,
+    /// All are kept.
+    Keeps,
+}
+
+/// An open session of a consumer.
+#[async_trait]
+pub trait Session: Send {
+    /// Whether the server still serves it.
+    async fn is_alive(&mut self) -> bool;
+}
+
+/// A real server with everything that the suite wants to do to it, by a way that is not the adapter's.
+#[async_trait]
+pub trait Bench: Send + Sync {
+    /// Which server, for the report.
+    fn name(&self) -> String;
+    /// How the adapter reaches it, through something that can misbehave ([`Bench::fault`]).
+    fn settings(&self) -> ProviderSettings;
+    /// Values that give `consumer` something to do.
+    fn values(&self, consumer: &str) -> Value;
+    /// Others, with rights that the first ones lack, and without some that they have.
+    fn other_values(&self, consumer: &str) -> Value;
+    /// Values that the form of the wish allows and the server refuses, if there are any.
+    fn values_that_the_server_refuses(&self) -> Option<Value>;
+    /// Logins that are reserved.
+    fn reserved(&self) -> Vec<String>;
+
+    /// Whether these let somebody in.
+    async fn lets_in(&self, login: &str, password: &str) -> Result<bool>;
+    /// Logs in and stays.
+    async fn open_session(&self, login: &str, password: &str) -> Result<Box<dyn Session>>;
+    /// Whether there is such a login.
+    async fn exists(&self, login: &str) -> Result<bool>;
+
+    /// Makes a login by hand, as a person would, without a mark.
+    async fn make(&self, login: &str, password: &str) -> Result<()>;
+    /// Takes a login away.
+    async fn drop_login(&self, login: &str) -> Result<()>;
+    /// Gives it another password.
+    async fn set_password(&self, login: &str, password: &str) -> Result<()>;
+    /// Gives it one more password.
+    async fn add_password(&self, login: &str, password: &str) -> Result<Done>;
+    /// Lets it in with any password.
+    async fn open_to_all(&self, login: &str) -> Result<Done>;
+    /// Switches it off.
+    async fn switch_off(&self, login: &str) -> Result<Done>;
+    /// Switches it on.
+    async fn switch_on(&self, login: &str) -> Result<Done>;
+    /// Takes some of its rights.
+    async fn take_rights(&self, login: &str) -> Result<()>;
+    /// Gives it more rights, of a kind that values can express.
+    async fn add_rights(&self, login: &str) -> Result<Done>;
+    /// Takes its mark and nothing else.
+    async fn strip_mark(&self, login: &str) -> Result<()>;
+    /// Leaves another text as its mark and nothing else.
+    async fn replace_mark(&self, login: &str, mark: &str) -> Result<()>;
+
+    /// How many commands of the adapter wrote something on the server up to now.
+    async fn writes(&self) -> Result<u64>;
+    /// How many logins failed on the server up to now.
+    async fn failed_logins(&self) -> Result<u64>;
+    /// What the admin's connections carried and the server wrote down, to search for secrets.
+    async fn traces(&self) -> Result<Vec<u8>>;
+
+    /// Restarts the server.
+    async fn restart(&self) -> Result<Restart>;
+    /// Stops it in its tracks, with its connections open.
+    async fn stop(&self) -> Result<()>;
+    /// Lets it go on.
+    async fn go_on(&self) -> Result<()>;
+    /// What happens to the adapter's later connections.
+    fn fault(&self, fault: Fault);
+}

@@ -1,0 +1,73 @@
+//! A child process that does not outlive its owner.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Result, ServerError, until};
+
+/// A running program, killed on drop.
+pub(super) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; whatever it says goes to the end of `log`.
+    pub(super) fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        let append = || {
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(log)
+        };
+        let child = Command::new(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(append()?)
+            .stderr(append()?)
+            .spawn()
+            .map_err(|error| ServerError::new(format!("start {}: {error}", program.display())))?;
+        Ok(Self {
+            child,
+            log: log.to_owned(),
+        })
+    }
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+    /// All that it said.
+    pub(super) fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+    /// How it ended, if it did.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(status.to_string())
+    }
+    /// Sends a signal.
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| ServerError::new("no such process id"))?;
+        kill_process(id, signal).map_err(|error| ServerError::new(error.to_string()))
+    }
+    /// Waits for its end.
+    pub(super) async fn wait(&mut self) -> Result<()> {
+        until("the end of the server", Duration::from_secs(20), || {
+            let ended = self.ended();
+            async move { ended.map(|_| ()).ok_or_else(|| "running".to_owned()) }
+        })
+        .await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
