@@ -13,6 +13,7 @@ mod planning;
 mod redis;
 mod removing;
 mod restarting;
+mod storing;
 mod together;
 mod wait;
 mod wishing;
