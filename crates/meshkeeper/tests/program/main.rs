@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod braking;
+mod crashing;
 mod healing;
 mod lab;
 mod nodes;
