@@ -94,7 +94,7 @@ fn written(folder: &Path) -> Result<BTreeMap<String, String>> {
 fn list_page(title: &str, value: &Value) -> Result<String> {
     let mut page = format!("{MADE}\n# {title}\n");
     for item in items(value).with_context(|| format!("{title}: no list in the JSON"))? {
-        let name = ["kind", "name", "id"]
+        let name = ["kind", "name", "class", "id"]
             .iter()
             .find_map(|key| item.get(key).and_then(Value::as_str))
             .with_context(|| format!("{title}: an entry has no name"))?;
@@ -194,12 +194,14 @@ fn words_of(help: &str) -> Vec<String> {
     let mut inside = false;
     for line in help.lines() {
         if !line.starts_with(' ') && !line.is_empty() {
-            inside = line.to_lowercase().ends_with("commands:");
+            let heading = line.strip_suffix(':');
+            inside = heading.is_some_and(|h| !matches!(h, "Options" | "Arguments"));
         } else if inside
             && let Some(rest) = line.strip_prefix("  ")
             && !rest.starts_with(' ')
             && let Some(word) = rest.split_whitespace().next()
             && word != "help"
+            && word.bytes().all(|b| b.is_ascii_lowercase())
         {
             found.push(word.to_owned());
         }

@@ -1,5 +1,6 @@
 //! Checks, generated documents and test servers of the workspace: `cargo xtask <word>`.
 
+mod bench;
 mod ci;
 mod docs;
 mod printer;
@@ -38,6 +39,8 @@ enum Word {
         #[arg(long)]
         check: bool,
     },
+    /// Measure the release build beside the raw limits of its servers; see docs/performance.md
+    Bench(bench::Args),
     /// Say which servers the tests will use, and where they are
     Servers,
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Word::Ci { no_tests } => ci::run(no_tests),
         Word::Tidy { no_docs } => tidy::run(no_docs),
         Word::Docs { check } => docs::run(check),
+        Word::Bench(args) => bench::run(&args),
         Word::Servers => servers::run(),
     };
     match done {

@@ -1,7 +1,7 @@
 //! `cargo xtask servers`: which real servers the tests will use, and where they are.
 
 use crate::{printer, root};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,6 +66,24 @@ pub(crate) fn run() -> Result<bool> {
         printer::problem("scripts/test installs what is missing");
     }
     Ok(all)
+}
+
+/// The program of a wanted server, and its version.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' variables are the only settings xtask has"
+)]
+pub(crate) fn found(root: &Path, name: &str) -> Result<(PathBuf, String)> {
+    let wanted = WANTED.iter().find(|wanted| wanted.name == name);
+    let wanted = wanted.with_context(|| format!("no server is called {name}"))?;
+    let named = std::env::var_os(wanted.variable);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = candidates(wanted, root, named, &path).into_iter();
+    let told = all.filter_map(|program| ask(&program).map(|version| (program, version)));
+    let mut right = told.filter(|(_, version)| version.starts_with(wanted.version));
+    right
+        .next()
+        .with_context(|| format!("{name} is missing; scripts/test installs it"))
 }
 
 /// Where to look, in order; a named program leaves no other choice.

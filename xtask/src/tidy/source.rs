@@ -104,7 +104,7 @@ pub(crate) fn sources(files: &[File]) -> Vec<Source<'_>> {
 }
 
 fn is_test_path(path: &str) -> bool {
-    ["/tests/", "/benches/"]
+    ["/tests/", "/benches/", "/examples/"]
         .iter()
         .any(|part| path.contains(part))
         || path.ends_with("/tests.rs")

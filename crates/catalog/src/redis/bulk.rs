@@ -27,8 +27,9 @@ const FEW: usize = 64;
 const CHUNK: usize = 1024;
 /// How many logins are tried in one go.
 const LOGINS: usize = 512;
-/// How many times the budget one slice may take in all; no single go takes more than half of one.
-const SLICE: u32 = 4;
+/// Where looking at each by itself takes no more than so many budgets in all, each is looked at. No single
+/// go takes more than half a budget.
+const ALL: u32 = 4;
 
 impl Redis {
     /// Chooses a way and goes it.
@@ -78,7 +79,7 @@ struct Look<'a, 'w> {
 
 impl Look<'_, '_> {
     /// The whole list, compared line by line as it comes.
-    async fn list(&mut self, changes: u64) -> Result<(), Error> {
+    async fn list(&mut self, changes: Option<u64>) -> Result<(), Error> {
         let by_login = by_name(self.cx, self.wishes);
         let mut seen = vec![false; self.wishes.len()];
         let mut ready = Vec::with_capacity(CHUNK);
@@ -138,11 +139,12 @@ impl Look<'_, '_> {
         self.answers
             .put_each(gone.into_iter().map(|index| (index, Ok(Answer::absent()))));
         let group = group_size(self.cx, per_user);
-        let affordable = affordable(self.cx, per_user);
-        if there.len() <= affordable && !self.cx.after_effect {
+        if there.len() <= affordable(self.cx.block_budget * ALL, per_user) && !self.cx.after_effect
+        {
             return self.each(&there, group).await;
         }
-        let slice = (!self.cx.after_effect).then_some((affordable, group));
+        let most = affordable(self.cx.block_budget, per_user);
+        let slice = (!self.cx.after_effect).then_some((most, group));
         self.by_login(there, slice).await
     }
 
@@ -261,10 +263,9 @@ fn by_name<'w>(cx: &Cx, wishes: &[Wish<'w>]) -> HashMap<&'w [u8], usize> {
         .collect()
 }
 
-/// How many looks one slice may have.
-fn affordable(cx: &Cx, per_user: Duration) -> usize {
-    let all = cx.block_budget * SLICE;
-    usize::try_from(all.as_micros() / per_user.as_micros().max(1)).unwrap_or(usize::MAX)
+/// How many looks fit into a span of the server's time.
+fn affordable(span: Duration, per_user: Duration) -> usize {
+    usize::try_from(span.as_micros() / per_user.as_micros().max(1)).unwrap_or(usize::MAX)
 }
 
 /// One line of the list. The same text as when it was last found held means the same.

@@ -18,8 +18,11 @@ pub(super) struct Table {
     categories: HashMap<Vec<u8>, Vec<u16>>,
     /// Subcommands by their container. A container's own bit means nothing: what runs is a subcommand.
     subs: HashMap<u16, Vec<u16>>,
-    known: Mutex<HashMap<Vec<u8>, Result<Arc<CommandSet>, String>>>,
+    known: Mutex<HashMap<Vec<u8>, Evaluated>>,
 }
+
+/// What a list allows, or the rule in it that the server does not know.
+type Evaluated = Result<Arc<CommandSet>, String>;
 
 /// The commands that a list of rules allows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -89,7 +92,7 @@ impl Table {
 
     /// What `rules` allow, in their order and starting from nothing. An error names the rule that this
     /// server does not know. The same list is worked out once.
-    pub(super) fn evaluate(&self, rules: &[Vec<u8>]) -> Result<Arc<CommandSet>, String> {
+    pub(super) fn evaluate(&self, rules: &[Vec<u8>]) -> Evaluated {
         let text = rules.join(&b' ');
         let Ok(mut known) = self.known.lock() else {
             return self.work_out(rules).map(Arc::new);

@@ -19,10 +19,8 @@ use super::wire::Request;
 /// account of its time includes the moments in which the machine ran something else.
 const SAMPLE: usize = 8;
 const SAMPLES: usize = 2;
-/// A text this cheap is one that the server keeps as it was given (Valkey 9.1.2: 15 to 30 us).
-const CHEAP: Duration = Duration::from_micros(60);
-/// How far a once-a-start warming up may go beyond the budget where texts are cheap.
-const WARM_UP: u32 = 40;
+/// What one text takes where the server keeps rules as they were given (Valkey 9.1.2: 15 us).
+const KEPT: Duration = Duration::from_micros(15);
 /// What one text is taken to cost where nobody could be sampled: more than was ever measured.
 const UNKNOWN: Duration = Duration::from_millis(1);
 /// A reload counts as so many changes: all users.
@@ -48,17 +46,14 @@ pub(super) struct Estimate {
     pub(super) block: Duration,
     /// One text.
     pub(super) per_user: Duration,
-    /// The count that this was worked out with.
-    pub(super) changes: u64,
+    /// The count that this was worked out with; none where nobody has to count.
+    pub(super) changes: Option<u64>,
 }
 
 impl Estimate {
     /// Whether a list may be read, or saved, now.
-    ///
-    /// Where texts are cheap, the first one after a start or a mass change may exceed the budget once:
-    /// there is no other way to have them kept, and each later one is 20 times as fast.
     pub(super) fn fits(&self, budget: Duration) -> bool {
-        self.block <= budget || (self.per_user <= CHEAP && self.block <= budget * WARM_UP)
+        self.block <= budget
     }
 }
 
@@ -109,12 +104,22 @@ impl Redis {
 
     /// What a list or a save would take now. `sample` names users to look at where the cost of one is
     /// not known yet.
+    ///
+    /// A server that keeps rules as they were given is not asked: its list is read as it is. The first
+    /// one after a start or a mass change works texts out there too, at a fiftieth of the cost.
     pub(super) async fn estimate(
         &self,
         cx: &Cx,
         session: &mut Session,
         sample: &[&str],
     ) -> Result<Estimate, Error> {
+        if session.facts.keeps_rules {
+            return Ok(Estimate {
+                block: Duration::ZERO,
+                per_user: KEPT,
+                changes: None,
+            });
+        }
         let run = session.facts.run.clone();
         let counted = self.counted(session).await?;
         let known = self.state.of(&run);
@@ -142,7 +147,7 @@ impl Redis {
         Ok(Estimate {
             block: block(per_user),
             per_user,
-            changes: counted.changes,
+            changes: Some(counted.changes),
         })
     }
 
@@ -197,10 +202,10 @@ impl Redis {
 
     /// Notes that every text was worked out: at the count that was read before, so that a change in
     /// between counts as one more.
-    pub(super) fn warm(&self, session: &Session, changes: u64, users: Option<usize>) {
+    pub(super) fn warm(&self, session: &Session, changes: Option<u64>, users: Option<usize>) {
         let run = session.facts.run.clone();
         self.state.change(&run, |known| {
-            known.warm_at = Some(changes);
+            known.warm_at = changes;
             if let Some(users) = users {
                 known.users = users as u64;
             }
@@ -224,17 +229,5 @@ mod tests {
         let six = Counted::read("cmdstat_acl:calls=7,usec=70,usec_per_call=10.00\r\n");
         assert_eq!((six.changes, six.looked), (0, 70));
         assert_eq!(Counted::read(""), Counted::default());
-    }
-
-    #[test]
-    fn h16_only_cheap_texts_may_be_warmed_up_beyond_the_budget() {
-        let of = |block, per_user| Estimate {
-            block: Duration::from_millis(block),
-            per_user: Duration::from_micros(per_user),
-            changes: 0,
-        };
-        let budget = Duration::from_millis(50);
-        assert!(of(50, 800).fits(budget) && !of(51, 800).fits(budget));
-        assert!(of(1_500, 15).fits(budget) && !of(2_100, 15).fits(budget));
     }
 }

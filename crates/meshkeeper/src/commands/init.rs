@@ -128,39 +128,41 @@ fn example<'c>(cx: &Context<'c>) -> Option<&'c KindInfo> {
         .map(AsRef::as_ref)
 }
 
-fn text(id: &MeshId, kind: Option<&KindInfo>) -> String {
-    let (word, scheme, port, keys) = match kind {
-        Some(kind) => {
-            let scheme = kind.descriptor.schemes.first();
-            let keys = kind.keys.join(", ");
-            (
-                kind.descriptor.kind,
-                scheme.map_or("", |s| s.name),
-                scheme.map_or(0, |s| s.default_port),
-                keys,
-            )
+/// What a consumer of the example needs: the usual keys of the kind that is known best, else all keys.
+fn needs(kind: Option<&KindInfo>) -> String {
+    match kind {
+        Some(kind) if kind.descriptor.kind != "redis" => {
+            let lines = kind.keys.iter().map(|key| format!("# {key} = ...\n"));
+            lines.collect()
         }
-        None => ("redis", "redis", 6379, "keys, commands".to_owned()),
-    };
+        _ => "# keys     = [\"web:*\"]\n# commands = [\"+@read\", \"+@write\"]\n".to_owned(),
+    }
+}
+
+fn text(id: &MeshId, kind: Option<&KindInfo>) -> String {
+    let word = kind.map_or("redis", |kind| kind.descriptor.kind);
+    let scheme = kind.and_then(|kind| kind.descriptor.schemes.first());
+    let (scheme, port) = scheme.map_or(("redis", 6379), |s| (s.name, s.default_port));
+    let needs = needs(kind);
     format!(
         r#"# What this mesh asks for. `mesh check` reads it without touching anything.
 
 [mesh]
-id  = "{id}"            # tells this mesh's logins from others'; do not change it later
-bus = "embedded"        # shared state in the data folder, on this machine
+id  = "{id}"   # tells this mesh's logins from others'; do not change it later
+bus = "embedded"              # shared state in the data folder, on this machine
 
 # One table for each backend server. `mesh adapters` shows the kinds.
 # [provider.cache]
 # kind  = "{word}"
 # url   = "{scheme}://127.0.0.1:{port}"
 # admin = {{ user = "default", password = {{ env = "CACHE_ADMIN" }} }}   # or {{ file = "cache.admin" }}
-# verify_every = "60s"  # how often each consumer is asked for
+# verify_every = "60s"        # how often each consumer is asked for
 
-# One table for each consumer and what it needs. Keys of "{word}": {keys};
-# `mesh adapters {word}` explains them. The login is the consumer's name and the password is made for
-# you, unless you say login = "..." or password = {{ file = "..." }}.
+# One table for each consumer and what it needs; `mesh adapters {word}` explains the keys. The login is
+# the consumer's name and the password is made for you, unless you say login = "..." or
+# password = {{ file = "..." }}.
 # [consumer.web.needs.cache]
-"#
+{needs}"#
     )
 }
 

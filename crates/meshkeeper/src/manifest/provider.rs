@@ -61,8 +61,6 @@ pub struct Provider {
     pub timing: Timing,
     /// How many removals in an hour need nobody's word.
     pub max_removals: u32,
-    /// Whether a canary is kept; without it nothing is removed.
-    pub canary: bool,
     /// The line of the table, counted from 1.
     pub line: usize,
     /// The bytes of the table's head.

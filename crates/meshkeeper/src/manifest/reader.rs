@@ -167,10 +167,10 @@ impl Reader<'_> {
         parts: &[Range<usize>],
         problems: &mut Vec<Problem>,
     ) -> Result<Option<Manifest>, Misfit> {
-        let known = ["mesh", "provider", "consumer"];
+        const TABLES: [&str; 3] = ["mesh", "provider", "consumer"];
         for key in document.keys() {
-            if !known.contains(&key.get_ref().as_ref()) {
-                problems.push(unknown_key(key, "this manifest", known.into_iter()));
+            if !TABLES.contains(&key.get_ref().as_ref()) {
+                problems.push(unknown_key(key, "this manifest", TABLES.into_iter()));
             }
         }
         let mesh = self.mesh(document, problems);
@@ -187,17 +187,7 @@ impl Reader<'_> {
             line: &line,
         };
         let (providers, broken) = self.providers(&cx, document, &mut refused, problems);
-        let mut known: HashMap<String, Known<'_>> = HashMap::new();
-        for (name, provider) in &broken {
-            let ready = provider.as_ref().map(|provider| Ready::new(provider, &id));
-            known.insert(name.clone(), Known::Refused(ready));
-        }
-        for (name, provider) in &providers {
-            known.insert(
-                name.as_str().to_owned(),
-                Known::Ready(Ready::new(provider, &id)),
-            );
-        }
+        let known = known(&providers, &broken, &id);
         let mut consumers = Consumers {
             providers: &known,
             base,
@@ -312,6 +302,22 @@ impl Reader<'_> {
         }
         (providers, broken)
     }
+}
+
+/// Every provider as its consumers' tables see it.
+fn known<'p>(
+    providers: &'p BTreeMap<ProviderName, Provider>,
+    broken: &'p Broken,
+    mesh: &MeshId,
+) -> HashMap<String, Known<'p>> {
+    let ready = |provider| Ready::new(provider, mesh);
+    let broken = broken
+        .iter()
+        .map(|(name, provider)| (name.clone(), Known::Refused(provider.as_ref().map(ready))));
+    let good = providers
+        .iter()
+        .map(|(name, provider)| (name.as_str().to_owned(), Known::Ready(ready(provider))));
+    broken.chain(good).collect()
 }
 
 /// Providers with mistakes, each with what could be read of it.

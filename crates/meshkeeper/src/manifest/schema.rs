@@ -142,10 +142,6 @@ fn provider(kinds: &Kinds) -> Value {
         json!({ "type": "integer", "minimum": 0, "default": 3, "description": "How many removals in an hour need nobody's word." }),
     );
     put(
-        "canary",
-        json!({ "type": "boolean", "default": true, "description": "Keep a login of our own that every list must show; without it nothing is removed." }),
-    );
-    put(
         "dangerously_plain",
         flag("Allow a plain connection to another machine."),
     );

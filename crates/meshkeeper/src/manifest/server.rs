@@ -33,7 +33,6 @@ const KEYS: &[&str] = &[
     "grace",
     "block_budget",
     "max_removals",
-    "canary",
     "dangerously_plain",
 ];
 
@@ -65,7 +64,6 @@ pub(super) fn read(
     let tls = auth::tls(cx.base, &fields, problems);
     let timing = timing(&fields, problems);
     let max_removals = max_removals(&fields, problems);
-    let canary = fields.flag("canary", true, problems);
     let dangerously_plain = fields.flag("dangerously_plain", false, problems);
     let urls = urls(&fields, &within, problems);
     let (name, kind) = (name?, kind?);
@@ -86,7 +84,6 @@ pub(super) fn read(
         dangerously_plain,
         timing,
         max_removals,
-        canary,
         line: (cx.line)(key.span().start),
         span: key.span(),
     })

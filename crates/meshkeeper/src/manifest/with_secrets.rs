@@ -69,9 +69,10 @@ pub fn refusal(
 
 fn told(trouble: &SecretTrouble, span: &std::ops::Range<usize>, scope: &Scope) -> Problem {
     let problem = match trouble.is_absence() {
-        true => Problem::warning(span.clone(), trouble.to_string()).help(
-            "until it can be read, the last known password stays in force and nothing is written",
-        ),
+        true => Problem::warning(span.clone(), trouble.to_string()).help(match scope {
+            Scope::Provider(_) => "until it can be read, this provider is not spoken to",
+            _ => "until it can be read, the last known password stays in force and nothing is written",
+        }),
         false => Problem::error(span.clone(), trouble.to_string()),
     };
     Problem {

@@ -43,7 +43,6 @@ fn usage_errors_exit_64_everywhere() {
         &["approve", "everything", "cache"],
         &["check", "--color", "blue"],
         &["-v", "--quiet", "check"],
-        &["check", "--connect"],
         &["adapters", "nope"],
         &["init", "--id", "Not A Name"],
     ] {

@@ -6,6 +6,7 @@ mod commands;
 mod demo;
 mod kind;
 mod manifest;
+mod pages;
 mod program;
 mod robust;
 mod schema;

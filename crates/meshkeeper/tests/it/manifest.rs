@@ -64,7 +64,6 @@ fn what_is_written_is_what_is_read() {
     assert_eq!(store.timing.verify_every, Duration::from_secs(300));
     assert_eq!(store.timing.list_every, Duration::from_secs(600));
     assert_eq!(store.max_removals, 7);
-    assert!(store.canary);
     let names: Vec<&str> = store.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["127.0.0.1:7000", "[2001:db8::7]:7400"]);
     let [api, web] = &manifest.provisions[..] else {

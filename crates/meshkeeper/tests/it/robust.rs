@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn no_toml_of_wrong_types_makes_the_parser_panic(
         key in prop::sample::select(vec![
-            "kind", "url", "urls", "admin", "tls", "grace", "max_removals", "canary", "boards", "login",
+            "kind", "url", "urls", "admin", "tls", "grace", "max_removals", "boards", "login",
             "password", "enabled", "weak", "access", "room", "needs", "id", "bus", "mesh", "provider", "consumer",
         ]),
         value in prop::sample::select(vec![

@@ -2,7 +2,8 @@
 
 use super::brake::retry_delay;
 use super::core::Core;
-use super::slot::{Happening, Last, Step, Why};
+use super::record::Last;
+use super::slot::{Happening, Step, Why};
 use crate::answer::{Answer, Difference, Held, Proof};
 use crate::error::{Class, Error};
 use crate::time::Time;

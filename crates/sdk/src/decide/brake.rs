@@ -121,5 +121,10 @@ mod tests {
         );
         assert!(!note_change(&mut changes, at(120)));
         assert!(changes.len() <= TUG_CHANGES);
+        let mut changes = vec![at(0), at(20), at(40)];
+        assert!(
+            !note_change(&mut changes, at(60)),
+            "an hour ago is not within the hour"
+        );
     }
 }

@@ -183,7 +183,7 @@ impl Kept {
 
     /// The same fact again: count and `last_seen` move, `since` does not (C-2).
     fn again(&mut self, fact: Fact, now: Time, generation: u64) -> Option<Change> {
-        self.looks = (self.looks << 1 | 1) & 0b111;
+        self.looks = (2 * self.looks + 1) & 0b111;
         self.good = 0;
         let condition = &mut self.condition;
         let news = condition.reason != fact.reason;
@@ -221,7 +221,7 @@ impl Kept {
             Seen::NotLooked => None,
             Seen::Retired => self.clear(now, Reason::SubjectRetired),
             Seen::Good => {
-                self.looks = (self.looks << 1) & 0b111;
+                self.looks = (2 * self.looks) & 0b111;
                 self.good = self.good.saturating_add(1);
                 if self.good >= CLEAR_AFTER {
                     self.clear(now, Reason::SeenGone)
@@ -357,6 +357,45 @@ mod tests {
                 ledger.look(at(minute), 1, vec![], |_| Seen::Good);
             }
         }
+    }
+
+    #[test]
+    fn c4_a_cleared_one_is_raised_again_only_by_proof() {
+        let mut ledger = Ledger::new("o", Vec::new());
+        ledger.look(at(1), 1, vec![fact(true, "x")], |_| Seen::Good);
+        ledger.look(at(2), 1, vec![], |_| Seen::Good);
+        ledger.look(at(3), 1, vec![], |_| Seen::Good);
+        let again = ledger.look(at(4), 1, vec![fact(false, "x")], |_| Seen::Good);
+        assert_eq!(again, [], "one look that is not final");
+        assert!(!only(&ledger).raised);
+    }
+
+    #[test]
+    fn c4_what_was_not_looked_at_stands_as_it_stands() {
+        let mut ledger = Ledger::new("o", Vec::new());
+        ledger.look(at(1), 1, vec![fact(true, "x")], |_| Seen::Good);
+        for minute in 2..9 {
+            assert_eq!(ledger.look(at(minute), 1, vec![], |_| Seen::NotLooked), []);
+        }
+        assert_eq!(only(&ledger).condition.status, Status::True);
+    }
+
+    #[test]
+    fn c4_transitions_of_a_day_ago_are_no_flapping() {
+        let mut ledger = Ledger::new("o", Vec::new());
+        ledger.look(at(0), 1, vec![fact(true, "x")], |_| Seen::Good);
+        for minute in [1, 2] {
+            ledger.look(at(minute), 1, vec![], |_| Seen::Good);
+        }
+        ledger.look(at(60), 1, vec![fact(true, "x")], |_| Seen::Good);
+        for day_later in [24 * 60 - 1, 24 * 60] {
+            ledger.look(at(day_later), 1, vec![], |_| Seen::Good);
+        }
+        let kept = only(&ledger);
+        assert!(
+            !kept.raised && !kept.condition.flapping,
+            "the first was a day ago"
+        );
     }
 
     #[test]

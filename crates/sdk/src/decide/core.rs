@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::record::{Last, Record, Unknown};
 use super::settings::Settings;
-use super::slot::{Happening, Last, Record, Slot, Unknown, Why};
+use super::slot::{Happening, Slot, Why};
 use crate::adapter::{Capabilities, Server};
 use crate::condition::Fact;
 use crate::name::ConsumerName;
@@ -33,7 +34,7 @@ pub struct ServerRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pass: Option<Time>,
     /// Bulk calls that hung, one after the other (H-9).
-    #[serde(default, skip_serializing_if = "super::slot::is_zero")]
+    #[serde(default, skip_serializing_if = "super::record::is_zero")]
     pub bulk_timeouts: u32,
     /// The first one that was not asked because the asking ended: the next process begins there (H-9).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::brake::check_interval;
 use super::core::Core;
-use super::settings::Settings;
-use super::slot::{Happening, Step, Unknown};
+use super::departure::{Departure, Phase};
+use super::record::Unknown;
+use super::slot::{Happening, Step};
 use super::wish::no_version;
 use crate::adapter::Listed;
 use crate::answer::MarkSeen;
@@ -20,129 +21,6 @@ use crate::time::Time;
 const BRAKE_WINDOW: Duration = Duration::from_secs(3600);
 /// More than this many in the whole mesh within the window wait for a person.
 const MESH_MAX: usize = 10;
-
-/// How far a removal has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Departure {
-    /// Since when it is asked for no more.
-    pub since: Time,
-    /// A whole wish without it was read again then. It moves only until that is long enough ago.
-    wish_last: Time,
-    /// A whole list that shows it with our mark was read then, first and again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    listed: Option<(Time, Time)>,
-    /// A whole list did not show it any more, first then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    missing: Option<Time>,
-    /// When it was switched off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off_at: Option<Time>,
-    /// A person let it go by name.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    approved: bool,
-    /// Why it is left alone although it should go.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_alone: Option<String>,
-    /// Failed steps in a row.
-    #[serde(default, skip_serializing_if = "super::slot::is_zero")]
-    failures: u32,
-    /// Not tried before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    not_before: Option<Time>,
-    /// When a list of this process showed it with our mark, and whether it could be used then.
-    #[serde(skip)]
-    shown: Option<(Time, bool)>,
-}
-
-/// The steps of a removal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Still usable; shown as leaving.
-    Leaving,
-    /// Switched off, its sessions ended.
-    Off,
-}
-
-impl Departure {
-    pub(super) fn new(now: Time) -> Self {
-        Self {
-            since: now,
-            wish_last: now,
-            listed: None,
-            missing: None,
-            off_at: None,
-            approved: false,
-            left_alone: None,
-            failures: 0,
-            not_before: None,
-            shown: None,
-        }
-    }
-    /// Where it stands.
-    pub fn phase(&self) -> Phase {
-        if self.off_at.is_some() {
-            Phase::Off
-        } else {
-            Phase::Leaving
-        }
-    }
-    /// Until when it stays in this phase at least, where the adapter can switch off. Where it cannot,
-    /// a login that leaves also waits for the grace before it is dropped.
-    pub fn until(&self, settings: &Settings) -> Time {
-        match self.off_at {
-            Some(at) => at + settings.grace,
-            None => self.since + settings.remove_after,
-        }
-    }
-    pub(super) fn clamp(&mut self, now: Time) {
-        self.since = self.since.not_after(now);
-        self.wish_last = self.wish_last.not_after(now);
-        self.off_at = self.off_at.map(|at| at.not_after(now));
-        self.missing = self.missing.map(|at| at.not_after(now));
-        self.listed = self
-            .listed
-            .map(|(a, b)| (a.not_after(now), b.not_after(now)));
-        self.not_before = self.not_before.map(|at| at.not_after(now + BRAKE_WINDOW));
-    }
-    /// A person's word: tried again now, and judged anew. Answers whether there was anything to end.
-    pub(super) fn release(&mut self) -> bool {
-        let failed = std::mem::take(&mut self.failures) > 0;
-        let alone = self.left_alone.take().is_some();
-        self.not_before.take().is_some() || failed || alone
-    }
-    /// A whole wish without it was read again. Answers whether that is news to be stored.
-    fn unwanted_still(&mut self, now: Time, apart: Duration) -> bool {
-        let news = self.wish_last < self.since + apart && now > self.wish_last;
-        if news {
-            self.wish_last = now;
-        }
-        news
-    }
-    /// A whole list shows it with our mark. Answers whether that is news to be stored.
-    fn shown(&mut self, now: Time, enabled: bool, apart: Duration) -> bool {
-        self.shown = Some((now, enabled));
-        let back = self.missing.take().is_some() | self.left_alone.take().is_some();
-        match &mut self.listed {
-            Some((first, last)) if *last < *first + apart => *last = now,
-            Some(_) => return back,
-            none => *none = Some((now, now)),
-        }
-        true
-    }
-    /// Both the wish and (where the adapter can list) the list were read whole twice, this far apart
-    /// and the list shows it still.
-    fn is_sure(&self, now: Time, settings: &Settings, can_list: bool) -> bool {
-        let apart = |a: Time, b: Time| b >= a + settings.remove_after;
-        let listed = self.listed.is_some_and(|(first, last)| apart(first, last));
-        let fresh = |(at, _): (Time, bool)| now.since(at) <= 2 * list_period(settings);
-        apart(self.since, self.wish_last) && (!can_list || listed && self.shown.is_some_and(fresh))
-    }
-}
-
-/// How often the server's logins are listed while something is leaving.
-fn list_period(settings: &Settings) -> Duration {
-    settings.list_every.min(settings.remove_after)
-}
 
 /// A person's word for exactly these logins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -176,7 +54,7 @@ impl Core {
     /// Whether this pass reads the server's list: something is leaving and the last list is old, or a
     /// consumer may be new, and then no login may carry its mark (H-22).
     pub(super) fn wants_list(&self, now: Time) -> bool {
-        let every = list_period(&self.settings);
+        let every = super::departure::list_period(&self.settings);
         let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
         let news = |slot: &super::Slot| slot.is_new() && slot.delayed_until(now).is_none();
         let unseen = |i: &usize| {
@@ -465,16 +343,5 @@ impl Core {
         }
         slot.record.failed = Some(error.clone());
         self.happenings.push((i, Happening::Failed(error)));
-    }
-}
-
-impl Departure {
-    /// No list told anything about it yet.
-    fn was_never_listed(&self) -> bool {
-        self.listed.is_none() && self.missing.is_none() && self.left_alone.is_none()
-    }
-    /// Usable still, and it would go without a person's word.
-    fn goes_by_itself(&self) -> bool {
-        self.phase() == Phase::Leaving && !self.approved && self.left_alone.is_none()
     }
 }

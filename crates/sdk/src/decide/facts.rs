@@ -3,8 +3,9 @@
 use super::brake::check_interval;
 use super::conditions::Seen;
 use super::core::Core;
+use super::record::{Last, Unknown};
 use super::settings::TUG_CHANGES;
-use super::slot::{Happening, Last, SecretState, Slot, Unknown};
+use super::slot::{Happening, SecretState, Slot};
 use crate::answer::Difference;
 use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
 use crate::error::Class;

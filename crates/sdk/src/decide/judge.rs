@@ -2,8 +2,9 @@
 
 use super::brake::{check_interval, note_change};
 use super::core::Core;
+use super::record::{Last, Unknown};
 use super::settings::{BRAKE_MAX, TUG_WINDOW};
-use super::slot::{Happening, Last, SecretState, Slot, Step, Unknown, Why};
+use super::slot::{Happening, SecretState, Slot, Step, Why};
 use super::wish::no_version;
 use crate::answer::{Difference, Held, Lost, MarkSeen};
 use crate::error::Error;

@@ -5,8 +5,8 @@
 //! history always gives the same steps.
 //!
 //! [`Core`] is one provisioner's decisions. A pass goes through it in this order:
-//! [`Core::server_seen`] → [`Core::begin`] → [`Core::answer`] for each that was asked →
-//! [`Core::steps`] → (mint → [`Core::secret_ready`]) → intents are stored → effects →
+//! [`Core::server_seen`] → [`Core::begin`] → [`Core::listed`] if the plan says so →
+//! [`Core::answer`] for each that was asked → [`Core::steps`] → (mint → [`Core::secret_ready`] → [`Core::steps`] again) → intents are stored → effects →
 //! [`Core::effect`] → look again → [`Core::looked_again`] → [`Core::end`].
 
 mod act;
@@ -14,10 +14,12 @@ mod brake;
 pub mod conditions;
 mod core;
 mod depart;
+mod departure;
 mod facts;
 pub mod hints;
 mod judge;
 mod pass;
+mod record;
 mod server;
 mod settings;
 mod slot;
@@ -28,9 +30,9 @@ mod wish;
 
 pub use self::brake::backoff;
 pub use self::core::{Core, Mode, PassEnd, PassPlan, ServerRecord, Stored, Summary};
-pub use self::depart::{Approval, Departure, Phase};
+pub use self::depart::Approval;
+pub use self::departure::{Departure, Phase};
+pub use self::record::{Last, Record, Unknown};
 pub use self::settings::Settings;
-pub use self::slot::{
-    Happening, Last, Record, SecretState, Slot, State, Step, Unknown, Wanted, WholeWish, Why,
-};
+pub use self::slot::{Happening, SecretState, Slot, State, Step, Wanted, WholeWish, Why};
 pub use self::views::state_of;

@@ -2,7 +2,8 @@
 
 use super::brake::chance;
 use super::core::{Core, Mode, Pass, PassEnd, PassPlan};
-use super::slot::{Last, SecretState, Step, Unknown, Why};
+use super::record::{Last, Unknown};
+use super::slot::{SecretState, Step, Why};
 use super::wish::no_version;
 use crate::answer::Answer;
 use crate::error::{Class, Error};

@@ -1,8 +1,9 @@
 //! The server itself: whether it answers, which one it is, and whether it restarted (H-11, H-20).
 
 use super::core::Core;
-use super::depart::Departure;
-use super::slot::{Record, Unknown, Why};
+use super::departure::Departure;
+use super::record::{Record, Unknown};
+use super::slot::Why;
 use crate::adapter::Server;
 use crate::error::Error;
 use crate::time::Time;

@@ -1,6 +1,7 @@
 //! How a provision stands, by wish and record alone.
 
-use super::slot::{Last, Record, SecretState, State, Wanted};
+use super::record::{Last, Record};
+use super::slot::{SecretState, State, Wanted};
 use crate::error::{Class, Error};
 
 /// How a provision stands, in the words of `status`, from what is asked and what is remembered.

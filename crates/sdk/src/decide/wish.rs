@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::core::Core;
-use super::slot::{Happening, Record, SecretState, Slot, Wanted, WholeWish, Why};
+use super::record::Record;
+use super::slot::{Happening, SecretState, Slot, Wanted, WholeWish, Why};
 use crate::name::ConsumerName;
 use crate::provision::Digest;
 use crate::time::Time;

@@ -141,6 +141,7 @@ pub struct Provisioner {
     // What else is stored.
     shelf: shelf::Shelf,
     beat: store::Beat,
+    unwritten: Vec<Event>,
     store_hangs: AtomicBool,
     requested: u64,
     answered_request: u64,
@@ -176,7 +177,7 @@ impl Provisioner {
     pub async fn open(mut parts: Parts) -> Result<Self, StoreFault> {
         let name = Self::name_of(&parts.provider, parts.node.as_deref());
         let label = Self::label_of(&parts.provider, parts.node.as_deref());
-        let loaded = store::load(parts.bus.as_ref(), &name, &label).await?;
+        let loaded = store::load(&parts, &name, &label).await?;
         parts.settings.seed = seed_of(parts.settings.seed, &label);
         let (now, caps) = (parts.clock.now(), parts.adapter.capabilities());
         let core = Core::new(parts.settings.clone(), caps, loaded.stored, now);
@@ -189,6 +190,7 @@ impl Provisioner {
             owed: BTreeSet::new(),
             shelf: loaded.shelf,
             beat: loaded.beat,
+            unwritten: Vec::new(),
             store_hangs: AtomicBool::new(false),
             requested: loaded.answered_request,
             answered_request: loaded.answered_request,

@@ -116,18 +116,18 @@ impl Provisioner {
         }
     }
 
-    /// Conditions, history and records of a pass. Conditions that cannot be stored are told in the log
-    /// all the same.
+    /// History, records and conditions of a pass. The history comes first: a crash here tells a thing
+    /// twice, and never not at all (C-5). What cannot be stored is told in the log all the same.
     async fn finish(&mut self, end: &PassEnd) -> Result<(), StoreFault> {
         let now = self.now();
         let changes = self.look_at_conditions(now, end);
         let events = self.events(&end.happenings, &changes);
         events.iter().for_each(Event::log);
+        let history = self.store_events(events).await;
         let records = self.store_records().await;
         let conditions = self.store_conditions().await;
-        let history = self.store_events(&events).await;
         let beat = self.store_beat(end, now).await;
-        records.and(conditions).and(history).and(beat)
+        history.and(records).and(conditions).and(beat)
     }
 
     /// What is told of a pass: a storm of one kind is one event that counts it (H-20).

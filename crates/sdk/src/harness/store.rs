@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Provisioner;
 use super::call::patience;
 use super::shelf::Shelf;
+use super::{Parts, Provisioner};
 use crate::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
 use crate::decide::conditions::Kept;
 use crate::decide::{PassEnd, Record, ServerRecord, Stored, Summary};
@@ -18,6 +18,10 @@ use crate::time::Time;
 
 /// A call to the store is given up after this, and its outcome is unknown.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Reading everything that is stored, at the start, is given up after this.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// So many events wait for a history that cannot be written; older ones are in the log only.
+const UNWRITTEN: usize = 1_000;
 /// Up to this many unknown outcomes are read back one by one, more with one list.
 const READ_SINGLY: usize = 16;
 
@@ -128,7 +132,17 @@ async fn records(
 }
 
 /// Everything that was stored, or an error; what cannot be read is not empty.
-pub(super) async fn load(bus: &dyn Bus, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+pub(super) async fn load(parts: &Parts, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+    let given_up = || Err(Fault::Unreachable("no answer in time".to_owned()).into());
+    tokio::select! {
+        biased;
+        () = parts.stop.cancelled() => given_up(),
+        loaded = load_all(parts.bus.as_ref(), name, label) => loaded,
+        () = tokio::time::sleep(LOAD_TIMEOUT) => given_up(),
+    }
+}
+
+async fn load_all(bus: &dyn Bus, name: &str, label: &str) -> Result<Loaded, StoreFault> {
     let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
     let own: LoopRecord = entry
         .as_ref()
@@ -366,15 +380,21 @@ impl Provisioner {
         self.shelf.forget();
     }
 
-    pub(super) async fn store_events(&self, events: &[Event]) -> Result<(), StoreFault> {
-        if events.is_empty() {
+    /// The history, with what earlier passes could not add to it.
+    pub(super) async fn store_events(&mut self, events: Vec<Event>) -> Result<(), StoreFault> {
+        self.unwritten.extend(events);
+        if self.unwritten.is_empty() {
             return Ok(());
         }
-        let lines = events.iter().map(|event| {
+        let lines = self.unwritten.iter().map(|event| {
             let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
             (subject, String::from_utf8(json(event)).unwrap_or_default())
         });
-        self.stored(self.parts.bus.append(lines.collect())).await
+        let added = self.stored(self.parts.bus.append(lines.collect())).await;
+        let keep = if added.is_ok() { 0 } else { UNWRITTEN };
+        let too_many = self.unwritten.len().saturating_sub(keep);
+        self.unwritten.drain(..too_many);
+        added
     }
 
     /// The beat: last and next pass, and what is remembered of the server. It is the one write of a

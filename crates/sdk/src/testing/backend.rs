@@ -48,6 +48,8 @@ pub enum Act {
     Panic,
     /// It does what it should, after this long.
     After(Duration),
+    /// In a bulk look: it computes so long by itself, and says so.
+    Compute(Duration),
     /// A `create` says that it was done, and does nothing.
     Lie,
 }
@@ -367,7 +369,13 @@ impl Adapter for FakeBackend {
         for (i, wish) in wishes.iter().enumerate() {
             let answer = match self.follow(Call::Holds, wish.consumer().as_str()).await {
                 Ok(Some(Act::Say(answer))) => Ok(answer),
-                Ok(_) => Ok(lock(&self.state).judge(wish)),
+                Ok(act) => {
+                    if let Some(Act::Compute(span)) = act {
+                        let _computing = cx.computing();
+                        tokio::time::sleep(span).await;
+                    }
+                    Ok(lock(&self.state).judge(wish))
+                }
                 Err(error) => Err(error),
             };
             answers.put(i, answer);

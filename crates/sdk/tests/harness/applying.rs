@@ -119,6 +119,30 @@ async fn h9_a_server_that_hangs_in_every_create_does_not_keep_the_loop_for_hours
 }
 
 #[tokio::test(start_paused = true)]
+async fn h9_a_hanging_removal_ends_nothing_but_itself() {
+    let mut world = World::many(30);
+    world.settings.remove_after = MINUTE;
+    let mut loop_ = world.settled().await;
+    world.backend.always(Call::Disable, "c28", Act::Hang);
+    world.needs.truncate(28);
+    world.generation = 2;
+    let mut longest = Duration::ZERO;
+    for _ in 0..6 {
+        loop_.set_wish(world.wish());
+        world.backend.drop_login("c1");
+        let start = Instant::now();
+        loop_.pass().await.expect("a pass");
+        longest = longest.max(start.elapsed());
+        assert_eq!(states(&loop_)[&State::Held], 28);
+        tokio::time::advance(5 * MINUTE).await;
+    }
+    assert_eq!(longest, 30 * SECOND);
+    assert!(!world.backend.login("c29").expect("c29").enabled);
+    assert!(world.backend.login("c28").expect("c28").enabled);
+    assert!(standing(&loop_).contains(&"RemovalStuck cache/c28".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn h10_what_cannot_be_asked_is_created_at_start_restart_and_word_only() {
     let world = World::many(5).able(|caps| (caps.holds, caps.holds_all) = (false, false));
     let mut loop_ = world.open().await;

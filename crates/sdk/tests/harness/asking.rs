@@ -244,6 +244,17 @@ async fn h9_a_bulk_look_that_hangs_is_cut_off_and_what_it_answered_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn h9_local_computing_is_not_counted_against_the_server() {
+    let world = World::many(10);
+    let mut loop_ = world.settled().await;
+    world
+        .backend
+        .always(Call::Holds, "c4", Act::Compute(5 * MINUTE));
+    let report = loop_.pass().await.expect("a pass");
+    assert_eq!(report.summary.held, 10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn h9_two_bulk_timeouts_and_the_next_pass_asks_singly() {
     let world = World::many(10);
     let mut loop_ = world.settled().await;

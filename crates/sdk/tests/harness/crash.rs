@@ -153,9 +153,9 @@ async fn h23_the_order_of_one_apply() {
             format!("backend: {create}"),
             format!("backend: {create} done"),
             format!("backend: {look}"),
+            "bus: append".to_owned(),
             format!("bus: write {n} to record"),
             format!("bus: written {n} to record"),
-            "bus: append".to_owned(),
             "bus: write 1 to loop".to_owned(),
             "bus: written 1 to loop".to_owned(),
         ];

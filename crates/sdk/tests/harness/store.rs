@@ -125,6 +125,11 @@ async fn h23_with_a_full_disk_nothing_new_is_sent_and_the_lost_are_healed() {
         loop_.pass().await.expect("a pass");
         assert_eq!(world.backend.login("c0").expect("c0").grants, "more");
         assert_stored(&world, &loop_, "what was owed is written");
+        let lines = world.bus.lines();
+        assert!(
+            lines.iter().any(|l| l.subject == "healed.cache.c3"),
+            "and told"
+        );
     }
 }
 
@@ -137,6 +142,11 @@ async fn r8_a_store_that_cannot_be_read_starts_nothing() {
         .set_unreadable(Some(Fault::Unreachable("locked".into())));
     assert!(Provisioner::open(world.parts()).await.is_err());
     world.bus.set_unreadable(None);
+    world.stop.cancel();
+    assert!(
+        Provisioner::open(world.parts()).await.is_err(),
+        "a stop ends a start"
+    );
     for bucket in [Bucket::Record, Bucket::Condition, Bucket::Loop] {
         let world = World::many(3);
         let key = match bucket {

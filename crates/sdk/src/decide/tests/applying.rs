@@ -152,6 +152,7 @@ fn h3_a_failed_reapply_of_a_lost_one_has_no_delay() {
     rig.create_says("web", failing(Class::Busy));
     assert_eq!(rig.minutes(5), [1, 2, 3, 4, 5]);
     assert_eq!(rig.record("web").failures, 5);
+    assert_eq!(rig.record("web").not_before, None);
     let did = rig.next();
     assert_eq!(did.kinds(), [ConditionType::HealFailed]);
 }

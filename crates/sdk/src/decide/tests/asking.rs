@@ -85,12 +85,21 @@ fn h5_an_answer_nobody_asked_for_is_no_answer() {
 #[test]
 fn h6_lost_is_applied_again_on_the_same_pass_and_says_what_differed() {
     let mut rig = Rig::held(&["web", "db"]);
-    rig.says("web", lost(Difference::GrantsMissing));
+    rig.says(
+        "web",
+        Ok(Answer::Lost(Box::new(Lost {
+            differences: Difference::GrantsMissing.into(),
+            detail: "missing ~web:*".into(),
+            mark: MarkSeen::Ours,
+            password_fits: true,
+        }))),
+    );
     let did = rig.next();
     let differences = Difference::GrantsMissing.into();
+    let detail: Box<str> = "missing ~web:*".into();
     let why = crate::decide::Why::Lost(differences);
     assert_eq!(did.steps, [("web".into(), Step::Create(why))]);
-    assert!(did.happened(&Happening::Healed(differences, "".into())));
+    assert!(did.happened(&Happening::Healed(differences, detail)));
     assert_eq!((did.summary.lost, did.summary.applied), (1, 1));
     assert_eq!(rig.state("web"), State::Held);
     rig.next();
