@@ -9,7 +9,7 @@ use mesh_sdk::{MeshId, Time};
 use serde::Serialize;
 
 use super::Context;
-use super::online::{Online, run_fault, store_fault};
+use super::online::{Online, run_fault, store_fault, tell_unreadable};
 use crate::errors::{EXIT_FAILED, EXIT_NOT_WELL, Fault};
 use crate::manifest::Manifest;
 use crate::printer::Tone;
@@ -34,8 +34,14 @@ struct Answer<'a> {
 
 /// Runs it.
 pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
+    let manifest = match cx.manifest() {
+        Ok(manifest) => manifest,
+        Err(fault) => {
+            let told = online.run(tell_unreadable(cx, &online, &fault));
+            return told.and(Err(fault));
+        }
+    };
     let mesh = manifest.mesh.clone();
     let whose = online.run(whose_pass(cx, &online, &mesh))?;
     let installation = online.open(&cx.settings.data, &mesh)?;

@@ -21,9 +21,8 @@ pub(super) fn is_about(subject: &str, asked: &str) -> bool {
 
 /// Runs it.
 pub(super) fn run(args: &ConditionsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
+    let (installation, _) = online.open_to_read(&cx.settings.data)?;
     let bus = installation.bus.as_ref();
     let now = online.clock.now();
     let wanted = |subject: &str| {

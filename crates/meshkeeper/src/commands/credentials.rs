@@ -1,6 +1,7 @@
 //! `mesh credentials CONSUMER PROVIDER`: login, password and URL, on request.
 
-use mesh_sdk::{ConsumerName, ProviderName, Secret};
+use mesh_sdk::bus::{Bucket, Key};
+use mesh_sdk::{ConsumerName, Login, ProviderName, Secret};
 use serde::Serialize;
 
 use super::Context;
@@ -8,9 +9,11 @@ use super::online::{Online, store_fault};
 use super::words::parse;
 use crate::cli::CredentialsArgs;
 use crate::errors::Fault;
-use crate::manifest::{Manifest, Needed};
+use crate::status;
 use crate::wiring;
+use crate::wiring::installation::Installation;
 use crate::wiring::secrets::Known;
+use crate::wiring::shapes::{Standing, WishEntry};
 
 /// What is shown. The one place where a password is printed: a person asked for it.
 #[derive(Serialize)]
@@ -22,19 +25,65 @@ struct Answer {
     urls: Vec<String>,
 }
 
+/// Whose password it is, and where it is good.
+struct Place {
+    login: Login,
+    /// Addresses, and a path behind each.
+    addresses: Vec<(String, String)>,
+}
+
+/// From the manifest, or from the store while that cannot be used: an app may need it just then.
+async fn place(
+    cx: &Context<'_>,
+    installation: &Installation,
+    provider: &ProviderName,
+    consumer: &ConsumerName,
+) -> Result<Option<Place>, mesh_sdk::bus::Fault> {
+    if let Some(manifest) = cx.manifest_if_usable() {
+        let nodes = manifest.providers.get(provider).map(|p| p.nodes.iter());
+        let addresses = nodes.into_iter().flatten().map(|node| {
+            let settings = &node.settings;
+            (settings.address(), settings.path.clone())
+        });
+        let needed = wiring::needed(&manifest, provider, consumer);
+        return Ok(needed.map(|needed| Place {
+            login: needed.login.clone(),
+            addresses: addresses.collect(),
+        }));
+    }
+    let bus = installation.bus.as_ref();
+    let known = status::providers(bus).await?;
+    let known = known.into_iter().find(|known| known.provider == *provider);
+    let key = Key::of(&[provider.as_str(), consumer.as_str()]);
+    let wish = bus.get(Bucket::Wish, &key).await?;
+    let wish: Option<WishEntry> = wish.and_then(|e| serde_json::from_slice(&e.value).ok());
+    let login = wish.filter(|w| w.standing != Standing::Retired);
+    let login = login.and_then(|wish| wish.login);
+    Ok(login.zip(known).map(|(login, known)| Place {
+        login,
+        addresses: known
+            .addresses
+            .into_iter()
+            .map(|a| (a, String::new()))
+            .collect(),
+    }))
+}
+
 /// Runs it.
 pub(super) fn run(args: &CredentialsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let consumer: ConsumerName = parse("consumer", &args.consumer)?;
     let provider: ProviderName = parse("provider", &args.provider)?;
-    let needed = wiring::needed(&manifest, &provider, &consumer).ok_or_else(|| {
+    let online = Online::start(cx)?;
+    let (installation, _) = online.open_to_read(&cx.settings.data)?;
+    let place = online
+        .run(place(cx, &installation, &provider, &consumer))
+        .map_err(store_fault)?;
+    let place = place.ok_or_else(|| {
         Fault::failed(
-            format!("the manifest asks nothing of {provider} for {consumer}"),
+            format!("nobody asks anything of {provider} for {consumer}"),
             "`mesh status` lists who asks what",
         )
     })?;
-    let online = Online::start(cx)?;
-    let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
     let known = online
         .run(installation.secrets.current(&provider, &consumer))
         .map_err(store_fault)?;
@@ -53,13 +102,13 @@ pub(super) fn run(args: &CredentialsArgs, cx: &Context<'_>) -> Result<u8, Fault>
             ));
         }
     };
-    show(cx, &manifest, needed, &secret)
+    show(cx, (consumer, provider), &place, &secret)
 }
 
 fn show(
     cx: &Context<'_>,
-    manifest: &Manifest,
-    needed: &Needed,
+    (consumer, provider): (ConsumerName, ProviderName),
+    place: &Place,
     secret: &Secret,
 ) -> Result<u8, Fault> {
     let password = secret.expose_str().ok_or_else(|| {
@@ -68,30 +117,20 @@ fn show(
             "give another one in the manifest",
         )
     })?;
-    let nodes = manifest
-        .providers
-        .get(&needed.provider)
-        .map(|p| p.nodes.as_slice())
-        .unwrap_or_default();
-    let urls = nodes.iter().map(|node| {
-        let settings = &node.settings;
-        let address = settings.address();
-        let (scheme, place) = address.split_once("://").unwrap_or(("", &address));
-        let path = if settings.path.is_empty() {
+    let urls = place.addresses.iter().map(|(address, path)| {
+        let (scheme, host) = address.split_once("://").unwrap_or(("", address));
+        let path = if path.is_empty() {
             String::new()
         } else {
-            format!("/{}", settings.path)
+            format!("/{path}")
         };
-        format!(
-            "{scheme}://{}:{}@{place}{path}",
-            encode(needed.login.as_str()),
-            encode(password)
-        )
+        let (login, password) = (encode(place.login.as_str()), encode(password));
+        format!("{scheme}://{login}:{password}@{host}{path}")
     });
     let answer = Answer {
-        consumer: needed.consumer.to_string(),
-        provider: needed.provider.to_string(),
-        login: needed.login.to_string(),
+        consumer: consumer.to_string(),
+        provider: provider.to_string(),
+        login: place.login.to_string(),
         password: password.to_owned(),
         urls: urls.collect(),
     };

@@ -24,9 +24,8 @@ const READ_AT_MOST: usize = 100_000;
 
 /// Runs it.
 pub(super) fn run(args: &EventsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
+    let (installation, _) = online.open_to_read(&cx.settings.data)?;
     let bus = installation.bus.as_ref();
     let since = args.since.map(|length| online.clock.now() - length);
     let about = |event: &Event| {

@@ -27,7 +27,6 @@ struct Story {
 
 /// Runs it.
 pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let consumer: ConsumerName = parse("consumer", &args.consumer)?;
     let provider: Option<ProviderName> = args
         .provider
@@ -35,10 +34,10 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         .map(|p| parse("provider", p))
         .transpose()?;
     let online = Online::start(cx)?;
-    let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
+    let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
     let (bus, now) = (installation.bus.as_ref(), online.clock.now());
     let stories = online.run(async {
-        let head = status::read_head(bus, manifest.mesh.as_str(), now, is_running(cx)).await;
+        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx)).await;
         let head = head.map_err(store_fault)?;
         stories(bus, &head, &consumer, provider.as_ref()).await
     })?;

@@ -39,13 +39,9 @@ fn classes() -> Vec<Declared> {
     vec![Provisioner::declared(), wish]
 }
 
-/// Runs it. In a folder without a manifest it tells the classes alone.
+/// Runs it. Where nothing was ever applied it tells the classes alone.
 pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
-    let loops = if cx.settings.manifest.exists() {
-        running(cx)?
-    } else {
-        Vec::new()
-    };
+    let loops = running(cx)?;
     let answer = Answer {
         classes: classes(),
         loops,
@@ -81,9 +77,8 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
 }
 
 fn running(cx: &Context<'_>) -> Result<Vec<LoopView>, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let Some(installation) = online.open_if_there(&cx.settings.data, &manifest.mesh)? else {
+    let Some(installation) = online.read_if_there(&cx.settings.data)? else {
         return Ok(Vec::new());
     };
     let bus = installation.bus.as_ref();

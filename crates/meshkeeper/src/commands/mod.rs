@@ -52,6 +52,11 @@ impl Context<'_> {
         self.printer.problems_aside(&reading.problems);
         reading.manifest.ok_or(Fault::Manifest)
     }
+    /// The manifest, if it can be used: for who only looks a name up in it.
+    pub(crate) fn manifest_if_usable(&self) -> Option<Manifest> {
+        let reading = manifest::read(&self.settings.manifest, self.kinds).ok()?;
+        reading.manifest
+    }
 }
 
 /// Why the file could not be read, with what to do.

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::errors::Fault;
 use crate::logs;
-use crate::wiring::installation::{self, Installation, InstallationFault, Runner};
-use crate::wiring::oneshot::RunFault;
+use crate::wiring::installation::{self, Installation, InstallationFault, Runner, Turn, take_turn};
+use crate::wiring::oneshot::{self, RunFault};
 
 /// A process that works with stores and servers.
 pub(crate) struct Online {
@@ -68,13 +68,26 @@ impl Online {
             Installation::open(folder, mesh, self.clock, Arc::clone(&self.scrubber)).map_err(told)
         })
     }
-    /// Opens the data folder for reading only.
-    pub(crate) fn open_to_read(&self, folder: &Path, mesh: &MeshId) -> Result<Installation, Fault> {
+    /// Opens the data folder for reading only, and says which mesh it is of. The manifest is not needed:
+    /// what is there can be seen while that is broken, too.
+    pub(crate) fn open_to_read(&self, folder: &Path) -> Result<(Installation, MeshId), Fault> {
+        let scrubber = Arc::clone(&self.scrubber);
         self.run(async {
-            Installation::open_read_only(folder, mesh, Arc::clone(&self.scrubber)).map_err(told)
+            Installation::open_to_read(folder, scrubber)
+                .await
+                .map_err(told)
         })
     }
-    /// The data folder if anything was ever applied there.
+    /// The same, if anything was ever applied there.
+    pub(crate) fn read_if_there(&self, folder: &Path) -> Result<Option<Installation>, Fault> {
+        let scrubber = Arc::clone(&self.scrubber);
+        match self.run(async { Installation::open_to_read(folder, scrubber).await }) {
+            Ok((installation, _)) => Ok(Some(installation)),
+            Err(InstallationFault::NotThere { .. }) => Ok(None),
+            Err(fault) => Err(told(fault)),
+        }
+    }
+    /// The data folder for `plan`, if anything was ever applied there.
     pub(crate) fn open_if_there(
         &self,
         folder: &Path,
@@ -103,6 +116,35 @@ async fn listen_for_stop(stop: CancellationToken) {
         _ = int.recv() => {}
     }
     stop.cancel();
+}
+
+/// Without a running daemon it is this command that sees the manifest. Where something was ever applied,
+/// monitors must see that it cannot be used.
+pub(crate) async fn tell_unreadable(
+    cx: &Context<'_>,
+    online: &Online,
+    fault: &Fault,
+) -> Result<(), Fault> {
+    let folder = &cx.settings.data;
+    let scrubber = Arc::clone(&online.scrubber);
+    let Ok((readable, mesh)) = Installation::open_to_read(folder, scrubber).await else {
+        return Ok(());
+    };
+    drop(readable);
+    let turn = take_turn(folder, Runner::OneShot).await;
+    let Ok(Turn::Mine(_turn)) = turn else {
+        return Ok(());
+    };
+    let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
+    let opened = Installation::open(folder, &mesh, clock, scrubber);
+    let installation = opened.map_err(told)?;
+    let why = match fault {
+        Fault::Manifest => "`mesh check` tells its mistakes".to_owned(),
+        fault => fault.to_string(),
+    };
+    oneshot::unreadable(&installation, clock, &why)
+        .await
+        .map_err(run_fault)
 }
 
 /// Why a data folder cannot be used, with what to do.

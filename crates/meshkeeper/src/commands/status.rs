@@ -18,12 +18,11 @@ const SHOW_AMISS: usize = 200;
 
 /// Runs it.
 pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let installation = online.open_to_read(&cx.settings.data, &manifest.mesh)?;
+    let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
     loop {
         let (bus, now) = (installation.bus.as_ref(), online.clock.now());
-        let head = status::read_head(bus, manifest.mesh.as_str(), now, is_running(cx));
+        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx));
         let head = online.run(head).map_err(store_fault)?;
         let text = !args.check && !cx.printer.is_json();
         if text {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::Context;
-use super::online::{Online, run_fault};
+use super::online::{Online, run_fault, tell_unreadable};
 use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::errors::Fault;
@@ -27,8 +27,14 @@ const WAITING: usize = 8;
 
 /// Runs it.
 pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
+    let manifest = match cx.manifest() {
+        Ok(manifest) => manifest,
+        Err(fault) => {
+            let told = online.run(tell_unreadable(cx, &online, &fault));
+            return told.and(Err(fault));
+        }
+    };
     let turn = online.run(my_turn(&online, &cx.settings.data))?;
     let installation = Arc::new(online.open(&cx.settings.data, &manifest.mesh)?);
     let path = cx.settings.manifest.clone();

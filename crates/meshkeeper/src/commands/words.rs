@@ -15,7 +15,7 @@ use crate::manifest::Manifest;
 use crate::status::{self, time_text};
 use crate::wiring::installation::Installation;
 use crate::wiring::shapes::{ProviderEntry, Subject, Word};
-use crate::wiring::{self, words};
+use crate::wiring::words;
 
 /// A name as it was typed.
 pub(super) fn parse<T: TryFrom<String, Error = NameError>>(
@@ -29,15 +29,17 @@ struct Speaker<'a> {
     cx: &'a Context<'a>,
     online: Online,
     installation: Installation,
-    manifest: Manifest,
+    /// Only for names that nothing was applied for yet; a broken one keeps nobody from speaking.
+    manifest: Option<Manifest>,
 }
 
 impl<'a> Speaker<'a> {
     fn new(cx: &'a Context<'a>) -> Result<Self, Fault> {
-        let manifest = cx.manifest()?;
+        let manifest = cx.manifest_if_usable();
         let online = Online::start(cx)?;
-        drop(online.open_to_read(&cx.settings.data, &manifest.mesh)?);
-        let installation = online.open(&cx.settings.data, &manifest.mesh)?;
+        let (readable, mesh) = online.open_to_read(&cx.settings.data)?;
+        drop(readable);
+        let installation = online.open(&cx.settings.data, &mesh)?;
         Ok(Self {
             cx,
             online,
@@ -68,17 +70,52 @@ impl<'a> Speaker<'a> {
         }
         Ok(0)
     }
-    /// A consumer or a provider of the manifest by that name.
-    fn subject(&self, name: &str) -> Result<Subject, Fault> {
-        let provider = ProviderName::new(name).ok();
-        let provider = provider.filter(|p| self.manifest.providers.contains_key(p));
-        let consumer = ConsumerName::new(name).ok();
-        let consumer = consumer.filter(|c| {
-            self.manifest
-                .provisions
-                .iter()
-                .any(|needed| needed.consumer == *c)
+    /// Whether the manifest or the store knows a provider.
+    fn knows_provider(&self, name: &ProviderName) -> Result<bool, Fault> {
+        let named = |m: &Manifest| m.providers.contains_key(name);
+        if self.manifest.as_ref().is_some_and(named) {
+            return Ok(true);
+        }
+        let known = self.online.run(known(&self.installation, name));
+        Ok(known.map_err(store_fault)?.is_some())
+    }
+    /// Whether the manifest asks anything for a consumer, or the store knows that somebody did: of one
+    /// provider, or of any.
+    fn knows_consumer(
+        &self,
+        name: &ConsumerName,
+        provider: Option<&ProviderName>,
+    ) -> Result<bool, Fault> {
+        let fits = |p: &ProviderName| provider.is_none_or(|provider| p == provider);
+        let named = |m: &Manifest| {
+            let mut all = m.provisions.iter();
+            all.any(|needed| needed.consumer == *name && fits(&needed.provider))
+        };
+        if self.manifest.as_ref().is_some_and(named) {
+            return Ok(true);
+        }
+        let bus = self.installation.bus.as_ref();
+        let known = self.online.run(async {
+            for known in status::providers(bus).await? {
+                let key = Key::of(&[known.provider.as_str(), name.as_str()]);
+                if fits(&known.provider) && bus.get(Bucket::Wish, &key).await?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok::<bool, mesh_sdk::bus::Fault>(false)
         });
+        known.map_err(store_fault)
+    }
+    /// A consumer or a provider by that name.
+    fn subject(&self, name: &str) -> Result<Subject, Fault> {
+        let provider = match ProviderName::new(name) {
+            Ok(name) => self.knows_provider(&name)?.then_some(name),
+            Err(_) => None,
+        };
+        let consumer = match ConsumerName::new(name) {
+            Ok(name) => self.knows_consumer(&name, None)?.then_some(name),
+            Err(_) => None,
+        };
         match (provider, consumer) {
             (Some(provider), None) => Ok(Subject::Provider(provider)),
             (None, Some(consumer)) => Ok(Subject::Consumer(consumer)),
@@ -93,7 +130,7 @@ impl<'a> Speaker<'a> {
             Some(("provider", name)) => Ok(Subject::Provider(parse("provider", name)?)),
             Some(("consumer", name)) => Ok(Subject::Consumer(parse("consumer", name)?)),
             _ => Err(Fault::failed(
-                format!("the manifest has no provider and no consumer `{name}`"),
+                format!("there is no provider and no consumer `{name}`"),
                 "`mesh status` lists both",
             )),
         }
@@ -146,7 +183,7 @@ pub(super) fn adopt(args: &AdoptArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
     let consumer: ConsumerName = parse("consumer", &args.consumer)?;
     let provider: ProviderName = parse("provider", &args.provider)?;
-    if wiring::needed(&speaker.manifest, &provider, &consumer).is_none() {
+    if !speaker.knows_consumer(&consumer, Some(&provider))? {
         return Err(Fault::failed(
             format!("the manifest asks nothing of {provider} for {consumer}"),
             "write its `needs` table first, with the login and the password that it has",

@@ -232,6 +232,27 @@ impl Installation {
         ))
     }
 
+    /// The same without a manifest: the store says which mesh it is of.
+    pub async fn open_to_read(
+        folder: &Path,
+        scrubber: Arc<Scrubber>,
+    ) -> Result<(Self, MeshId), InstallationFault> {
+        let not_there = || InstallationFault::NotThere {
+            folder: folder.to_owned(),
+        };
+        let nameless = MeshId::new("nameless").map_err(|_| not_there())?;
+        let mut installation = Self::open_read_only(folder, &nameless, scrubber)?;
+        let head = super::wish::head(installation.bus.as_ref()).await;
+        let head = head.map_err(|fault| InstallationFault::Bus {
+            folder: folder.to_owned(),
+            fault,
+        })?;
+        // No wish was ever put in force here.
+        let mesh = MeshId::new(&head.mesh).map_err(|_| not_there())?;
+        installation.mesh = mesh.clone();
+        Ok((installation, mesh))
+    }
+
     fn of(
         folder: &Path,
         mesh: &MeshId,

@@ -111,6 +111,21 @@ pub async fn apply(
     Ok(outcome)
 }
 
+/// The manifest cannot be used: the last good wish stays in force, and a condition says so.
+pub async fn unreadable(
+    installation: &Installation,
+    clock: Clock,
+    why: &str,
+) -> Result<(), RunFault> {
+    let bus = installation.bus.as_ref();
+    let generation = wish::head(bus).await?.generation;
+    let mut owner = WishOwner::open(bus).await?;
+    owner
+        .look_unreadable(bus, clock.now(), generation, why)
+        .await?;
+    Ok(())
+}
+
 /// The manifest that is in force.
 pub fn read_lock(manifest: &Arc<RwLock<Arc<Manifest>>>) -> Arc<Manifest> {
     match manifest.read() {

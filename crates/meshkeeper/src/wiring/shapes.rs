@@ -146,6 +146,9 @@ pub struct WishHead {
     pub digest: String,
     /// When it was read whole last.
     pub read_at: Time,
+    /// The mesh, for who reads the store without a manifest.
+    #[serde(default)]
+    pub mesh: String,
 }
 
 /// What a person said (`word`).

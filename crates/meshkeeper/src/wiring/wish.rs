@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
+use mesh_sdk::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::{SecretState, Wanted, WholeWish};
 use mesh_sdk::harness::ProviderWish;
@@ -32,6 +32,8 @@ pub struct Built {
     /// The newest revision of the bus before anything was read. Entries that are newer were written while
     /// this was built, and know more.
     pub read_at: u64,
+    /// The mesh.
+    pub mesh: String,
 }
 
 /// Builds wishes. With `Access::Write` given passwords are kept in the secret store, so that they stay in
@@ -65,6 +67,7 @@ impl Builder<'_> {
     pub async fn build(&self, manifest: &Manifest) -> Result<Built, SecretsFault> {
         let mut built = Built {
             partial: !manifest.is_whole(),
+            mesh: manifest.mesh.to_string(),
             read_at: match self.secrets {
                 Some(secrets) => secrets.bus_seq().await,
                 None => 0,
@@ -284,13 +287,8 @@ fn fingerprint(built: &Built) -> String {
 /// Puts a built wish on the bus and answers its generation: the head, and every entry that differs.
 /// Entries that are asked for no more become `retired`, never deleted (B-5).
 pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fault> {
-    let key = Key::of(&["wish"]);
-    let stored = bus.get(Bucket::Meta, &key).await?;
-    let mut head: WishHead = match &stored {
-        Some(entry) => serde_json::from_slice(&entry.value)
-            .map_err(|error| Fault::Corrupt(format!("the wish's head: {error}")))?,
-        None => WishHead::default(),
-    };
+    let (key, stored) = (head_key(), bus.get(Bucket::Meta, &head_key()).await?);
+    let mut head = head_of(stored.as_ref())?;
     let changed = head.digest != built.fingerprint;
     if changed || built.partial {
         let before = entries(bus).await?;
@@ -304,6 +302,7 @@ pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64,
         head.digest.clone_from(&built.fingerprint);
     }
     head.read_at = now;
+    head.mesh.clone_from(&built.mesh);
     let write = Write {
         key,
         expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
@@ -314,6 +313,23 @@ pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64,
         wish.whole.generation = head.generation;
     }
     Ok(head.generation)
+}
+
+fn head_key() -> Key {
+    Key::of(&["wish"])
+}
+
+fn head_of(stored: Option<&Entry>) -> Result<WishHead, Fault> {
+    let Some(entry) = stored else {
+        return Ok(WishHead::default());
+    };
+    serde_json::from_slice(&entry.value)
+        .map_err(|error| Fault::Corrupt(format!("the wish's head: {error}")))
+}
+
+/// The head of the wish that is in force.
+pub async fn head(bus: &dyn Bus) -> Result<WishHead, Fault> {
+    head_of(bus.get(Bucket::Meta, &head_key()).await?.as_ref())
 }
 
 /// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process has the loops of a

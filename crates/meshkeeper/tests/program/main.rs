@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod braking;
+mod crashing;
 mod healing;
 mod lab;
 mod nodes;
@@ -13,6 +14,7 @@ mod planning;
 mod redis;
 mod removing;
 mod restarting;
+mod storing;
 mod together;
 mod wait;
 mod wishing;

@@ -55,7 +55,7 @@ fn r8_o36_a_manifest_that_does_not_parse_removes_nobody_and_goes_on_from_the_las
         "[mesh]\nid = \"home\"\n[provider.cache]\nkind = \"redis\"\nurl = 3\n[consumer.web.needs.cache]\n[consumer.web.needs.cache]\n",
     ] {
         lab.manifest(broken);
-        told(&lab_with(&lab, &good), "WishUnreadable manifest");
+        told(&lab, "WishUnreadable manifest");
         all_stay(&lab, &redis, &["web", "api", "job"]);
     }
     // What is lost meanwhile is healed from the last good one.
@@ -75,10 +75,31 @@ fn r8_o36_a_manifest_that_does_not_parse_removes_nobody_and_goes_on_from_the_las
     settled(&lab);
 }
 
-/// Words read the manifest too: conditions are asked for with a good one beside the broken one.
-fn lab_with<'l>(lab: &'l Lab, good: &str) -> &'l Lab {
-    lab.write("good.toml", good);
-    lab
+#[test]
+fn r8_without_a_daemon_an_apply_tells_the_broken_manifest_where_monitors_look() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    lab.cache(&redis, SHORT, ["web"]);
+    lab.mesh(&["apply"]).ends(0);
+    let (password, writes) = (lab.password("web", "cache"), redis.writes());
+    lab.manifest("[mesh");
+    for word in ["apply", "up", "plan"] {
+        lab.mesh(&[word]).ends(1);
+    }
+    lab.mesh(&["status", "--check"])
+        .ends(3)
+        .says("WishUnreadable");
+    // What is there can be seen, and a person can speak, while the manifest is broken.
+    lab.mesh(&["explain", "web"]).ends(0).says("held");
+    lab.mesh(&["events"]).ends(0).says("minted");
+    lab.mesh(&["loops"]).ends(0);
+    lab.mesh(&["pause", "web", "--for", "1s"]).ends(0);
+    assert_eq!(lab.password("web", "cache"), password);
+    assert_eq!(redis.writes(), writes);
+    lab.cache(&redis, SHORT, ["web"]);
+    until("a good one ends it", 20, || {
+        let ran = lab.mesh(&["apply"]);
+        if ran.code == 0 { Ok(()) } else { Err(ran) }
+    });
 }
 
 #[test]
