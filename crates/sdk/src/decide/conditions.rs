@@ -10,8 +10,9 @@ use crate::time::Time;
 
 /// Good looks in a row that clear a condition.
 const CLEAR_AFTER: u8 = 2;
-/// This many looks of the last three raise one whose first proof is not final.
-const RAISE_AFTER: u32 = 2;
+/// Found this often before it is seen gone, one is raised whose first proof is not final: that is two
+/// looks of three, since two good ones in a row clear it.
+const RAISE_AFTER: u8 = 2;
 /// Transitions within a day that are flapping.
 const FLAPS: usize = 4;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -34,7 +35,7 @@ pub enum Seen {
 pub struct Kept {
     /// As people see it.
     pub condition: Condition,
-    /// The last three looks as bits, the newest lowest: 1 = the fact was there.
+    /// How often it was found since it was seen gone, as far as that matters.
     looks: u8,
     /// Good looks in a row.
     good: u8,
@@ -183,7 +184,7 @@ impl Kept {
 
     /// The same fact again: count and `last_seen` move, `since` does not (C-2).
     fn again(&mut self, fact: Fact, now: Time, generation: u64) -> Option<Change> {
-        self.looks = (2 * self.looks + 1) & 0b111;
+        self.looks = (self.looks + 1).min(RAISE_AFTER);
         self.good = 0;
         let condition = &mut self.condition;
         let news = condition.reason != fact.reason;
@@ -195,7 +196,7 @@ impl Kept {
         condition.action = fact
             .action
             .unwrap_or_else(|| condition.id.kind.cure().to_owned());
-        if !self.raised && (fact.final_at_once || self.looks.count_ones() >= RAISE_AFTER) {
+        if !self.raised && (fact.final_at_once || self.looks >= RAISE_AFTER) {
             return Some(self.raise(now));
         }
         let back = self.raised && self.condition.status == Status::Unknown;
@@ -221,7 +222,6 @@ impl Kept {
             Seen::NotLooked => None,
             Seen::Retired => self.clear(now, Reason::SubjectRetired),
             Seen::Good => {
-                self.looks = (2 * self.looks) & 0b111;
                 self.good = self.good.saturating_add(1);
                 if self.good >= CLEAR_AFTER {
                     self.clear(now, Reason::SeenGone)
@@ -232,7 +232,7 @@ impl Kept {
         }
     }
 
-    /// A cleared one stays while it could still be flapping; a suspicion stays while its looks say so.
+    /// A cleared one stays while it could still be flapping; a suspicion until it is seen gone.
     fn is_worth_keeping(&self) -> bool {
         self.raised || self.looks != 0 || !self.transitions.is_empty()
     }
@@ -314,6 +314,22 @@ mod tests {
         assert_eq!(ledger.look(at(6), 1, vec![], |_| Seen::Good), []);
         let changes = ledger.look(at(7), 1, vec![], |_| Seen::Good);
         assert!(matches!(&changes[..], [Change::Cleared(c)] if c.reason == Reason::SeenGone));
+    }
+
+    #[test]
+    fn c4_a_suspicion_that_passes_leaves_nothing() {
+        let mut ledger = Ledger::new("o", Vec::new());
+        ledger.look(at(1), 1, vec![fact(false, "x")], |_| Seen::Good);
+        assert_eq!(ledger.look(at(2), 1, vec![], |_| Seen::Good), []);
+        assert_eq!(ledger.kept().count(), 1);
+        assert_eq!(ledger.look(at(3), 1, vec![], |_| Seen::Good), []);
+        assert_eq!(ledger.kept().count(), 0);
+    }
+
+    #[test]
+    fn c6_what_is_of_the_server_is_told_from_what_is_of_a_consumer() {
+        assert!(is_of_server(ConditionType::BackendUnreachable));
+        assert!(!is_of_server(ConditionType::Braked));
     }
 
     #[test]

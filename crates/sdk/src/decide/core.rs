@@ -144,6 +144,10 @@ pub struct Core {
 pub(super) struct Pass {
     pub(super) at: Time,
     pub(super) regular: bool,
+    /// Somebody is asked for who may need a password.
+    pub(super) somebody_is_new: bool,
+    /// Whoever is due waits in the order of the slots already.
+    pub(super) in_order: bool,
     /// Whom it plans to ask, in order, and how many of them have no answer yet.
     pub(super) plan: Vec<usize>,
     pub(super) open: usize,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::brake::check_interval;
 use super::core::Core;
 use super::departure::{Departure, Phase};
-use super::record::Unknown;
+use super::record::{Record, Unknown};
 use super::slot::{Happening, Step};
 use super::wish::no_version;
 use crate::adapter::Listed;
@@ -41,14 +41,22 @@ impl Core {
             slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);
             return;
         }
-        let quiet = std::mem::take(&mut slot.quiet);
-        slot.dirty |= record.release() | (record.unknown.take().is_some() && !quiet);
+        slot.quiet = false;
         if record.claims(&record.login) {
+            record.release();
+            record.unknown = None;
             record.departure = Some(Box::new(Departure::new(now)));
             slot.dirty = true;
             self.departing.insert(i);
             self.happenings.push((i, Happening::Leaving));
+            return;
         }
+        let blank = Record {
+            superseded: record.superseded.clone(),
+            ..Record::new(record.login.clone())
+        };
+        slot.dirty |= slot.stored && *record != blank;
+        *record = blank;
     }
 
     /// Whether this pass reads the server's list: something is leaving and the last list is old, or a
@@ -56,13 +64,12 @@ impl Core {
     pub(super) fn wants_list(&self, now: Time) -> bool {
         let every = super::departure::list_period(&self.settings);
         let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
-        let news = |slot: &super::Slot| slot.is_new() && slot.delayed_until(now).is_none();
         let unseen = |i: &usize| {
             let departure = self.slots[*i].record.departure.as_deref();
             departure.is_some_and(Departure::was_never_listed)
         };
         let leaving = !self.departing.is_empty() && (old || self.departing.iter().any(unseen));
-        self.caps.list && (leaving || self.slots.iter().any(news))
+        self.caps.list && (leaving || self.pass.somebody_is_new)
     }
 
     /// The server's list, whole; an error says nothing about anyone. Before [`Core::steps`].
@@ -140,9 +147,9 @@ impl Core {
     fn retire(&mut self, i: usize) {
         let slot = &mut self.slots[i];
         let superseded = std::mem::take(&mut slot.record.superseded);
-        slot.record = super::Record {
+        slot.record = Record {
             superseded,
-            ..super::Record::new(slot.record.login.clone())
+            ..Record::new(slot.record.login.clone())
         };
         slot.dirty = true;
         self.departing.remove(&i);
@@ -313,6 +320,7 @@ impl Core {
         if step == Step::Disable && !gone {
             departure.off_at = departure.off_at.or(Some(now));
             departure.failures = 0;
+            departure.not_before = None;
             departure.shown = departure.shown.map(|(at, _)| (at, false));
             slot.record.failed = None;
             self.happenings.push((i, Happening::SwitchedOff));

@@ -95,9 +95,10 @@ impl Departure {
     }
     /// A person's word: tried again now, and judged anew. Answers whether there was anything to end.
     pub(super) fn release(&mut self) -> bool {
-        let failed = std::mem::take(&mut self.failures) > 0;
         let alone = self.left_alone.take().is_some();
-        self.not_before.take().is_some() || failed || alone
+        let waited = self.not_before.take().is_some();
+        self.failures = 0;
+        alone || waited
     }
     /// A whole wish without it was read again. Answers whether that is news to be stored.
     pub(super) fn unwanted_still(&mut self, now: Time, apart: Duration) -> bool {
@@ -110,7 +111,8 @@ impl Departure {
     /// A whole list shows it with our mark. Answers whether that is news to be stored.
     pub(super) fn shown(&mut self, now: Time, enabled: bool, apart: Duration) -> bool {
         self.shown = Some((now, enabled));
-        let back = self.missing.take().is_some() | self.left_alone.take().is_some();
+        let back = self.missing.take().is_some();
+        self.left_alone = None;
         match &mut self.listed {
             Some((first, last)) if *last < *first + apart => *last = now,
             Some(_) => return back,

@@ -44,8 +44,14 @@ impl Core {
         if let Some(silent) = silent {
             facts.push(silent_fact(T::BackendUnreachable, "", silent, now));
         }
-        for slot in &self.slots {
+        let mut waiting = self.pass.withheld;
+        for slot in self.slots.iter().filter(|slot| !slot.is_in_order()) {
+            waiting += usize::from(slot.waits_for_writable().is_some());
             self.slot_facts(slot, now, silent.is_some(), &mut facts);
+        }
+        if waiting > 0 {
+            let message = format!("{waiting} writes wait for a server that takes them");
+            facts.push(fact(T::WaitsForWritable, "", Reason::ReadOnly, message));
         }
         facts
     }
@@ -78,13 +84,6 @@ impl Core {
         let seen = self.seen.as_ref();
         if let Some(why) = seen.and_then(|s| s.forgets.as_ref()) {
             facts.push(fact(T::NotDurable, "", Reason::NoPersistence, why.clone()));
-        }
-        let slots = self.slots.iter();
-        let waiting = slots.filter(|s| s.waits_for_writable().is_some()).count();
-        let waiting = waiting + self.pass.withheld;
-        if waiting > 0 {
-            let message = format!("{waiting} writes wait for a server that takes them");
-            facts.push(fact(T::WaitsForWritable, "", Reason::ReadOnly, message));
         }
         self.removals_facts(now, facts);
         if let Some(fails) = &self.list_fails
@@ -145,9 +144,6 @@ impl Core {
     }
 
     fn slot_facts(&self, slot: &Slot, now: Time, unreachable: bool, facts: &mut Vec<Fact>) {
-        if slot.is_in_order() {
-            return;
-        }
         let name = slot.consumer.as_str();
         let record = &slot.record;
         if let Some(until) = slot.paused_until.filter(|at| *at > now) {

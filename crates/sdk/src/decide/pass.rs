@@ -22,6 +22,7 @@ impl Core {
         self.pass = Pass {
             at: now,
             regular,
+            in_order: true,
             ..Pass::default()
         };
         let mut ask = self.due(now, regular);
@@ -38,9 +39,6 @@ impl Core {
         } else {
             Mode::Single
         };
-        for i in &ask {
-            self.slots[*i].planned = true;
-        }
         self.pass.open = ask.len();
         self.pass.mode = Some(mode);
         self.pass.plan.clone_from(&ask);
@@ -55,6 +53,8 @@ impl Core {
     /// Who is to be asked: on a regular pass everyone who is not delayed; on one between, whoever is
     /// new, changed, released, or at the end of a delay.
     fn due(&mut self, now: Time, regular: bool) -> Vec<usize> {
+        let asks = self.caps.holds && !self.down;
+        let mut before = None;
         let mut due = Vec::with_capacity(if regular { self.slots.len() } else { 0 });
         for (i, slot) in self.slots.iter_mut().enumerate() {
             slot.todo = None;
@@ -64,8 +64,12 @@ impl Core {
             if slot.wanted.is_none() || slot.delayed_until(now).is_some() {
                 continue;
             }
+            self.pass.somebody_is_new |= slot.is_new();
             let between = soon || slot.record.not_before.is_some();
             if regular || between {
+                slot.planned = asks;
+                self.pass.in_order &= before <= slot.asked_at;
+                before = slot.asked_at;
                 due.push(i);
             }
         }
@@ -76,6 +80,7 @@ impl Core {
     /// that the process before did not get to (H-9).
     fn order(&self, ask: &mut [usize]) {
         match &self.server.ask_from {
+            None if self.pass.in_order => {}
             None => ask.sort_by_key(|i| self.slots[*i].asked_at),
             Some(from) => ask.sort_by(|a, b| {
                 let (a, b) = (&self.slots[*a], &self.slots[*b]);

@@ -383,16 +383,16 @@ impl Run {
                 }
             }
             (6, _) => world.wish_unreadable = !world.wish_unreadable,
+            (7, Some(one)) if world.refused.contains(&one) => {
+                world.refused.remove(&one);
+            }
             (7, Some(one)) => {
-                if !world.refused.remove(&one) {
-                    world.refused.insert(one);
-                }
+                world.refused.insert(one);
             }
             (8, Some(one)) => {
-                if world.vault.contains_key(&one) {
-                    world.passwords += 1;
-                    world.vault.insert(one, world.passwords);
-                }
+                world.passwords += 1;
+                let fresh = world.passwords;
+                world.vault.entry(one).and_modify(|p| *p = fresh);
             }
             (kind, Some(one)) => {
                 if let Some(want) = world.manifest.get_mut(&one) {

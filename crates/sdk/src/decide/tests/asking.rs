@@ -64,8 +64,10 @@ fn h4_a_shorter_period_counts_at_once() {
     let did = rig.pass();
     assert_eq!(did.asked, ["a"]);
     assert!(did.next_at <= rig.now + secs(10));
+    rig.core.set_settings(rig.core.settings().clone());
+    assert_eq!(rig.pass().asked, Vec::<String>::new(), "the same again");
     rig.core.set_settings(Settings::default());
-    assert_eq!(rig.pass().asked, Vec::<String>::new());
+    assert_eq!(rig.pass().asked, Vec::<String>::new(), "a longer one");
 }
 
 #[test]
@@ -600,6 +602,19 @@ fn h24_the_age_of_the_last_answer_survives() {
     assert_eq!(rig.slot("bad").checked_at(), bad);
     assert_eq!(rig.slot("busy").checked_at(), Some(busy));
     assert_eq!(rig.core.server().last_pass, web);
+}
+
+#[test]
+fn h24_a_short_delay_is_no_age() {
+    let mut rig = Rig::held(&["a"]);
+    rig.wish_for(vec![wanted("a"), wanted("b")]);
+    rig.create_says("b", failing(Class::Busy));
+    rig.next();
+    let at = rig.now;
+    rig.wait(secs(1));
+    rig.restart();
+    assert_eq!(rig.slot("b").checked_at(), Some(at));
+    assert_eq!(rig.slot("a").checked_at(), Some(at));
 }
 
 #[test]

@@ -63,6 +63,28 @@ fn r2_what_was_never_made_leaves_nothing() {
 }
 
 #[test]
+fn r2_what_was_never_made_is_forgotten_in_the_store_too() {
+    let mut rig = Rig::held(&["a"]);
+    rig.wish_for(vec![wanted("a"), wanted("b"), wanted("c")]);
+    rig.says("b", failing(Class::Busy));
+    rig.says("c", marked(Difference::Password, MarkSeen::None, false));
+    rig.next();
+    let there = std::mem::replace(&mut rig.server, failing(Class::Unreachable));
+    rig.wish_for(vec![wanted("a"), wanted("b"), wanted("c"), wanted("e")]);
+    rig.next();
+    rig.server = there;
+    rig.core.take_dirty();
+    rig.wish_for(vec![wanted("a")]);
+    let slots = rig.core.take_dirty();
+    let slots = slots.into_iter().map(|i| &rig.core.slots()[i]);
+    let names: Vec<&str> = slots.map(|s| s.consumer.as_str()).collect();
+    assert_eq!(names, ["b", "c"], "and what was never stored needs no word");
+    for n in ["b", "c"] {
+        assert_eq!(*rig.record(n), Record::new(login(n)));
+    }
+}
+
+#[test]
 fn r3_a_changed_login_supersedes_and_never_removes() {
     let mut rig = leaving(&[]);
     rig.change("web", |w| w.login = login("web2"));
@@ -77,6 +99,19 @@ fn r3_a_changed_login_supersedes_and_never_removes() {
         [login("web")],
         "it is told for ever"
     );
+}
+
+#[test]
+fn r3_what_is_left_over_of_one_who_left_is_told_and_stored_once() {
+    let mut rig = leaving(&[]);
+    rig.change("web", |w| w.login = login("web2"));
+    rig.wish.wanted.retain(|w| w.consumer != name("web"));
+    rig.confirm_wish();
+    rig.core.take_dirty();
+    assert_eq!(rig.record("web").superseded, [login("web")]);
+    assert!(!rig.slot("web").is_retired());
+    rig.next();
+    rig.again_changes_nothing();
 }
 
 #[test]
@@ -135,8 +170,7 @@ fn r6_leaving_then_off_then_dropped() {
 fn r6_nothing_is_written_while_nothing_changes() {
     let mut rig = leaving(&["web"]);
     removals(&mut rig, 12);
-    removals(&mut rig, 15);
-    for _ in 0..100 {
+    for _ in 0..115 {
         rig.again_changes_nothing();
     }
 }
@@ -480,6 +514,96 @@ fn r8_another_servers_list_says_nothing() {
         steps[0].0 >= 10,
         "on the new server it begins anew: {steps:?}"
     );
+}
+
+#[test]
+fn r8_a_wish_that_is_confirmed_is_stored_only_while_that_matters() {
+    let mut rig = leaving(&["web"]);
+    let dirty = |rig: &mut Rig| !rig.core.take_dirty().is_empty();
+    dirty(&mut rig);
+    rig.confirm_wish();
+    assert!(!dirty(&mut rig), "the same moment");
+    for _ in 0..10 {
+        rig.wait(minutes(1));
+        rig.confirm_wish();
+        assert!(dirty(&mut rig));
+    }
+    rig.wait(minutes(1));
+    rig.confirm_wish();
+    assert!(
+        !dirty(&mut rig),
+        "twice, far enough apart: that is all it takes"
+    );
+}
+
+#[test]
+fn r8_a_login_that_is_listed_again_after_an_empty_list_goes_on_leaving() {
+    let mut rig = leaving(&["web"]);
+    removals(&mut rig, 60);
+    let whole = rig.list.clone();
+    rig.lists(&[]);
+    removals(&mut rig, 10);
+    rig.list = whole;
+    rig.wait(minutes(10));
+    let did = rig.pass();
+    assert_eq!(did.dirty, ["web"], "what was doubted is certain again");
+    rig.lists(&[]);
+    removals(&mut rig, 12);
+    assert!(
+        rig.record("web").departure.is_some(),
+        "the doubt began anew"
+    );
+    removals(&mut rig, 12);
+    assert!(rig.slot("web").is_retired());
+}
+
+#[test]
+fn r8_stamps_of_a_departure_from_the_future_count_as_now() {
+    let mut rig = leaving(&["web", "a"]);
+    rig.removes = failing(Class::Denied);
+    rig.wait(2 * HOUR);
+    removals(&mut rig, 60);
+    rig.lists(&[]);
+    removals(&mut rig, 5);
+    rig.now = rig.now - 4 * HOUR;
+    rig.restart();
+    let settings = rig.core.settings().clone();
+    let departure = rig.departure("web").clone();
+    assert_eq!(departure.since, rig.now);
+    assert!(departure.until(&settings) <= rig.now + settings.remove_after);
+    assert!(departure.not_before <= Some(rig.now + HOUR));
+    assert!(departure.not_before > Some(rig.now));
+    assert_eq!(departure.missing, Some(rig.now));
+    assert!(
+        departure
+            .listed
+            .is_none_or(|(a, b)| a <= rig.now && b <= rig.now)
+    );
+    let mut rig = leaving(&["web"]);
+    removals(&mut rig, 30);
+    rig.now = rig.now - HOUR;
+    rig.restart();
+    assert_eq!(rig.departure("web").off_at, Some(rig.now));
+}
+
+#[test]
+fn r12_a_word_ends_only_what_stands() {
+    let mut rig = leaving(&["web", "a"]);
+    rig.next();
+    rig.core.release(None, rig.now);
+    assert_eq!(rig.core.take_dirty(), Vec::<usize>::new());
+    rig.lists(&[("a", MarkSeen::None)]);
+    removals(&mut rig, 12);
+    let a = rig.core.slot_of(&name("a")).expect("a slot");
+    rig.core.release(None, rig.now);
+    assert_eq!(rig.core.take_dirty(), [a], "left alone, and judged anew");
+    rig.lists_ours(&FEW);
+    rig.removes = failing(Class::Busy);
+    removals(&mut rig, 25);
+    rig.core.take_dirty();
+    rig.core.release(Some(&name("web")), rig.now);
+    assert_eq!(rig.core.take_dirty().len(), 1);
+    assert_eq!(rig.departure("web").failures, 0);
 }
 
 #[test]

@@ -82,5 +82,15 @@ fn everything_can_be_stored_again() {
 fn the_generation_of_the_wish_is_the_last_ones() {
     let rig = Rig::held(&["a"]);
     assert_eq!(rig.core.generation(), rig.wish.generation);
-    assert!(rig.core.server_facts().is_some());
+    let mut rig = rig;
+    rig.wish_for(vec![]);
+    rig.wish_for(vec![]);
+    assert_eq!(rig.core.generation(), 3);
+    let seen = rig.core.server_facts().and_then(|s| s.run.clone());
+    assert_eq!(seen.as_deref(), Some("run1"));
+    rig.core.set_settings(Settings {
+        seed: 7,
+        ..Settings::default()
+    });
+    assert_eq!(rig.core.settings().seed, 7);
 }
