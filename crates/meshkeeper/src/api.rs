@@ -2,14 +2,15 @@
 //! password (S-6).
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use mesh_sdk::bus::Bus;
@@ -216,7 +217,28 @@ pub fn router(served: Served) -> Router {
         .route("/ready", get(ready))
         .route("/status", get(picture))
         .route("/metrics", get(metrics))
+        .layer(middleware::from_fn(only_this_machine))
         .with_state(Arc::new(served))
+}
+
+/// Answers only what was asked under a name of this machine: a page of somebody else, whose name leads
+/// here, reads nothing.
+async fn only_this_machine(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    match host {
+        Some(host) if is_of_this_machine(host) => next.run(request).await,
+        _ => (StatusCode::FORBIDDEN, "not a name of this machine\n").into_response(),
+    }
+}
+
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let loopback = |address: IpAddr| address.is_loopback();
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(loopback)
 }
 
 async fn read(served: &Served) -> Result<status::Picture, Response> {

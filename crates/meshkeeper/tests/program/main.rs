@@ -6,14 +6,18 @@
 
 mod braking;
 mod crashing;
+mod encrypting;
 mod healing;
+mod hostile;
 mod lab;
+mod leaking;
 mod nodes;
 mod owning;
 mod planning;
 mod redis;
 mod removing;
 mod restarting;
+mod serving;
 mod storing;
 mod together;
 mod wait;

@@ -197,3 +197,24 @@ fn a_stop_without_trouble_is_quick_and_a_second_start_goes_on() {
     up.signal(Signal::INT);
     up.ends(Duration::from_secs(5)).ends(0);
 }
+
+#[test]
+fn b8_a_daemon_that_hangs_is_late_and_the_picture_is_not_well() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    let up = daemon(&lab, &redis, "verify_every = \"1s\"", &["web"]);
+    up.signal(Signal::STOP);
+    until("its loop is late", 30, || {
+        let ran = lab.mesh(&["status", "--json"]);
+        let picture = ran.json();
+        let state = picture["loops"][0]["state"]
+            .as_str()
+            .unwrap_or("?")
+            .to_owned();
+        match (ran.code, state.as_str()) {
+            (3, "late") => Ok(()),
+            _ => Err((ran.code, state)),
+        }
+    });
+    up.signal(Signal::CONT);
+    settled(&lab);
+}
