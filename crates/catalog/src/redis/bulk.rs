@@ -5,7 +5,6 @@
 //! are proven by logging in where that is safe, and rights are read for a slice that moves on.
 //! `docs/decisions/0010-redis-bulk.md` has the figures.
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -80,7 +79,7 @@ struct Look<'a, 'w> {
 impl Look<'_, '_> {
     /// The whole list, compared line by line as it comes.
     async fn list(&mut self, changes: Option<u64>) -> Result<(), Error> {
-        let by_login = by_name(self.cx, self.wishes);
+        let mut join = Join::new(self.cx, self.wishes);
         let mut seen = vec![false; self.wishes.len()];
         let mut ready = Vec::with_capacity(CHUNK);
         let seed = self.seed();
@@ -89,13 +88,11 @@ impl Look<'_, '_> {
             let Some((name, description)) = split_line(line) else {
                 return;
             };
-            let Some(&index) = by_login.get(name) else {
-                return;
-            };
-            seen[index] = true;
-            let wish = &wishes[index];
-            let answer = compare_line(redis, table, wish, description, seed);
-            ready.push((index, answer));
+            for index in join.find(name) {
+                let answer = compare_line(redis, table, &wishes[*index], description, seed);
+                seen[*index] = true;
+                ready.push((*index, answer));
+            }
             if ready.len() >= CHUNK {
                 answers.put_each(ready.drain(..));
             }
@@ -107,8 +104,8 @@ impl Look<'_, '_> {
             .each_line(self.cx, "list the logins", &list, take)
             .await?;
         // Only a list that came whole proves that somebody is not in it.
-        let absent = by_login.values().filter(|index| !seen[**index]);
-        ready.extend(absent.map(|index| (*index, Ok(Answer::absent()))));
+        let absent = seen.iter().enumerate().filter(|(_, seen)| !**seen);
+        ready.extend(absent.map(|(index, _)| (index, Ok(Answer::absent()))));
         self.answers.put_each(ready);
         self.redis.warm(self.session, changes, Some(lines));
         Ok(())
@@ -116,12 +113,12 @@ impl Look<'_, '_> {
 
     /// Names, then logins, then a slice of the rights.
     async fn names_first(&mut self, per_user: Duration) -> Result<(), Error> {
-        let by_login = by_name(self.cx, self.wishes);
+        let mut join = Join::new(self.cx, self.wishes);
         let mut present = vec![false; self.wishes.len()];
         let take = |name: &[u8]| {
-            if let Some(&index) = by_login.get(name) {
-                present[index] = true;
-            }
+            join.find(name)
+                .iter()
+                .for_each(|index| present[*index] = true)
         };
         let names: [&[u8]; 2] = [b"ACL", b"USERS"];
         let lines = self
@@ -129,7 +126,6 @@ impl Look<'_, '_> {
             .wire
             .each_line(self.cx, "list the names", &names, take)
             .await?;
-        drop(by_login);
         let run = self.session.facts.run.clone();
         self.redis
             .state
@@ -254,13 +250,45 @@ impl Look<'_, '_> {
     }
 }
 
-/// Where the wish for a login is.
-fn by_name<'w>(cx: &Cx, wishes: &[Wish<'w>]) -> HashMap<&'w [u8], usize> {
-    let _computing = cx.computing();
-    let logins = wishes.iter().enumerate();
-    logins
-        .map(|(index, wish)| (wish.login().as_str().as_bytes(), index))
-        .collect()
+/// Finds the wishes for names. Both servers list names in the order of their bytes (seen on 6.2.5, 7.0.15
+/// and 9.1.2), so the next name is mostly where the last one left off; any other order is found as well.
+struct Join<'a, 'w> {
+    wishes: &'a [Wish<'w>],
+    by_login: Vec<usize>,
+    at: usize,
+}
+
+impl<'a, 'w> Join<'a, 'w> {
+    fn new(cx: &Cx, wishes: &'a [Wish<'w>]) -> Self {
+        let _computing = cx.computing();
+        let mut by_login: Vec<usize> = (0..wishes.len()).collect();
+        // Quick where they are in order already.
+        by_login.sort_by(|one, two| wishes[*one].login().cmp(wishes[*two].login()));
+        Self {
+            wishes,
+            by_login,
+            at: 0,
+        }
+    }
+
+    /// Where the wishes for this name are.
+    fn find(&mut self, name: &[u8]) -> &[usize] {
+        let login = |place: &usize| self.wishes[*place].login().as_str().as_bytes();
+        let before = self
+            .at
+            .checked_sub(1)
+            .and_then(|last| self.by_login.get(last));
+        let mut from = self.at;
+        if before.is_some_and(|last| login(last) >= name) {
+            from = self.by_login.partition_point(|place| login(place) < name);
+        }
+        let is_before = |place: &&usize| login(place) < name;
+        from += self.by_login[from..].iter().take_while(is_before).count();
+        let is_it = |place: &&usize| login(place) == name;
+        let found = self.by_login[from..].iter().take_while(is_it).count();
+        self.at = from + found;
+        &self.by_login[from..self.at]
+    }
 }
 
 /// How many looks fit into a span of the server's time.
@@ -289,4 +317,52 @@ fn compare_line(
     let kept = if answer == plainly { print } else { 0 };
     expected.held_as.store(kept, Ordering::Relaxed);
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Names find their wishes in whatever order they come.
+    use std::sync::Arc;
+
+    use mesh_sdk::provision::WishParts;
+    use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Provision, Secret};
+    use proptest::prelude::*;
+
+    use super::super::values::RedisValues;
+    use super::*;
+
+    fn wish(login: &str) -> mesh_sdk::Wish {
+        let parts = WishParts {
+            consumer: ConsumerName::new("web").expect("a name"),
+            login: Login::new(login).expect("a login"),
+            password: None,
+            values: Arc::new(RedisValues::default()),
+            canonical_values: Vec::new(),
+            enabled: true,
+            adopt: false,
+            exact: false,
+        };
+        mesh_sdk::Wish::new(parts, &Secret::from("key"))
+    }
+
+    proptest! {
+        #[test]
+        fn names_find_their_wishes(
+            logins in proptest::collection::vec("[a-c]{1,2}", 0..12),
+            names in proptest::collection::vec("[a-d]{1,2}", 0..24),
+        ) {
+            let (mesh, provider) = (MeshId::new("m").expect("m"), ProviderName::new("p").expect("p"));
+            let marker = Marker::new(mesh, "i", provider, Secret::from("key"));
+            let all: Vec<mesh_sdk::Wish> = logins.iter().map(|login| wish(login)).collect();
+            let views = all.iter().map(|one| Provision::of(one, false, &marker).expect("typed"));
+            let views: Vec<Wish<'_>> = views.collect();
+            let mut join = Join::new(&Cx::default(), &views);
+            for name in &names {
+                let mut found = join.find(name.as_bytes()).to_vec();
+                found.sort_unstable();
+                let there = (0..logins.len()).filter(|at| logins[*at] == *name);
+                prop_assert_eq!(found, there.collect::<Vec<_>>());
+            }
+        }
+    }
 }

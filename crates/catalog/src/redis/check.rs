@@ -165,3 +165,176 @@ fn has_gap(text: &str) -> bool {
     text.bytes()
         .any(|b| b == 0 || b == 0x0b || b.is_ascii_whitespace())
 }
+
+#[cfg(test)]
+mod tests {
+    //! What passes and what is refused, by the field that is named.
+    use std::sync::Arc;
+
+    use mesh_sdk::adapter::Admin;
+    use mesh_sdk::provision::WishParts;
+    use mesh_sdk::{ConsumerName, MeshId, ProviderName, Provision, Wish};
+    use serde_json::json;
+
+    use super::super::values::RedisValues;
+    use super::*;
+
+    fn settings(scheme: &str, host: &str) -> ProviderSettings {
+        let provider = ProviderName::new("cache").expect("a name");
+        let mut settings = ProviderSettings::new(provider, scheme, host, 6379);
+        settings.admin = Some(Admin {
+            user: "mesh".to_owned(),
+            password: Some(Secret::from("secret")),
+        });
+        settings
+    }
+
+    /// The field that is refused, if one is.
+    fn refused(login: &str, password: &[u8], values: serde_json::Value) -> Option<String> {
+        let values: RedisValues = serde_json::from_value(values).expect("values");
+        let parts = WishParts {
+            consumer: ConsumerName::new("web").expect("a name"),
+            login: Login::new(login).expect("a login"),
+            password: Some(Secret::new(password)),
+            values: Arc::new(values),
+            canonical_values: Vec::new(),
+            enabled: true,
+            adopt: false,
+            exact: false,
+        };
+        let made = Wish::new(parts, &Secret::from("key"));
+        let (mesh, name) = (
+            MeshId::new("m").expect("m"),
+            ProviderName::new("p").expect("p"),
+        );
+        let marker = Marker::new(mesh, "i", name, Secret::from("key"));
+        let view = Provision::of(&made, false, &marker).expect("typed");
+        let checked = wish(&settings("redis", "localhost"), &view);
+        checked.err().map(|refusal| refusal.field)
+    }
+
+    #[test]
+    fn h19_logins_that_are_reserved_or_cannot_be_are_refused() {
+        for good in [
+            "web",
+            "-rf",
+            "a'b\"c",
+            "(x",
+            "ünï",
+            "Default",
+            &"x".repeat(1000),
+        ] {
+            assert_eq!(refused(good, b"pw", json!({})), None, "{good}");
+        }
+        for bad in [
+            "default",
+            "mesh",
+            "a b",
+            " a",
+            "a\n",
+            "a\tb",
+            "a\u{b}b",
+            &"x".repeat(20_000),
+        ] {
+            assert_eq!(
+                refused(bad, b"pw", json!({})).as_deref(),
+                Some("login"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn o07_passwords_that_cannot_be_used_are_refused() {
+        assert_eq!(refused("web", "漢\n' \\".as_bytes(), json!({})), None);
+        for bad in [&b""[..], b"a\0b", &[0xff, 0xfe], &[b'x'; 16 * 1024 + 1]] {
+            assert_eq!(refused("web", bad, json!({})).as_deref(), Some("password"));
+        }
+    }
+
+    #[test]
+    fn a5_values_that_redis_would_misread_are_refused_by_field() {
+        let good = json!({
+            "keys": ["web:*", "a(b)", "*"], "read_keys": ["r:*"], "write_keys": ["w:*"], "channels": ["n:?"],
+            "commands": ["+@read", "-flushall", "+config|get", "+select|0", "allcommands", "nocommands", "+GET"],
+            "selectors": [{ "keys": ["s:*"], "commands": ["+get"] }],
+        });
+        assert_eq!(refused("web", b"pw", good), None);
+        let bad = [
+            (json!({ "keys": ["a b"] }), "keys"),
+            (json!({ "keys": [""] }), "keys"),
+            (json!({ "keys": ["mk1.home.x"] }), "keys"),
+            (json!({ "read_keys": ["a\0b"] }), "read_keys"),
+            (json!({ "write_keys": ["\n"] }), "write_keys"),
+            (json!({ "channels": ["a\tb"] }), "channels"),
+            (json!({ "commands": ["get"] }), "commands"),
+            (json!({ "commands": ["+"] }), "commands"),
+            (json!({ "commands": ["+@"] }), "commands"),
+            (json!({ "commands": ["~*"] }), "commands"),
+            (json!({ "commands": [">pw"] }), "commands"),
+            (json!({ "commands": ["nopass"] }), "commands"),
+            (json!({ "commands": ["+get +set"] }), "commands"),
+            (json!({ "commands": ["+get|"] }), "commands"),
+            (json!({ "commands": ["+get)"] }), "commands"),
+            (
+                json!({ "selectors": [{ "keys": ["a"] }] }),
+                "selectors[0].commands",
+            ),
+            (
+                json!({ "selectors": [{ "keys": ["a)"], "commands": ["+get"] }] }),
+                "selectors[0]",
+            ),
+            (
+                json!({ "selectors": [{ "channels": [""], "commands": ["+get"] }] }),
+                "selectors[0].channels",
+            ),
+        ];
+        for (values, field) in bad {
+            assert_eq!(
+                refused("web", b"pw", values.clone()).as_deref(),
+                Some(field),
+                "{values}"
+            );
+        }
+    }
+
+    #[test]
+    fn s5_a_plain_connection_to_another_machine_needs_its_word() {
+        let field = |settings: &ProviderSettings| provider(settings).err().map(|r| r.field);
+        for (scheme, host) in [
+            ("redis", "localhost"),
+            ("valkey", "127.0.0.1"),
+            ("redis", "::1"),
+            ("rediss", "cache.example"),
+        ] {
+            assert_eq!(field(&settings(scheme, host)), None, "{scheme} {host}");
+        }
+        let mut plain = settings("redis", "cache.example");
+        let told = provider(&plain).expect_err("refused").to_string();
+        assert!(
+            told.contains("rediss://") && told.contains("dangerously_plain"),
+            "{told}"
+        );
+        plain.tls.dangerously_plain = true;
+        assert_eq!(field(&plain), None);
+        assert_eq!(
+            field(&settings("http", "localhost")).as_deref(),
+            Some("url")
+        );
+        assert_eq!(field(&settings("redis", "")).as_deref(), Some("url"));
+        let mut numbered = settings("redis", "localhost");
+        numbered.path = "3".to_owned();
+        assert_eq!(field(&numbered).as_deref(), Some("url"));
+        let mut empty = settings("redis", "localhost");
+        empty.admin = Some(Admin {
+            user: "a b".to_owned(),
+            password: None,
+        });
+        assert_eq!(field(&empty).as_deref(), Some("admin.user"));
+        empty.admin = Some(Admin {
+            user: "a".to_owned(),
+            password: Some(Secret::from("")),
+        });
+        assert_eq!(field(&empty).as_deref(), Some("admin.password"));
+    }
+}

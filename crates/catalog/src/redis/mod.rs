@@ -72,19 +72,7 @@ impl Kind for RedisKind {
             "verifier: the SHA-256 that the server shows; login where reading all would block it";
         page.restart = "every login, unless the server has an `aclfile`";
         page.identity = "none: the run id changes with each start";
-        page.admin_rights = &[
-            "+acl|getuser",
-            "+acl|list",
-            "+acl|users",
-            "+acl|cat",
-            "+acl|setuser",
-            "+acl|deluser",
-            "+acl|save",
-            "+client|kill",
-            "+info",
-            "+ping",
-            "+config|get (to tell whether logins are kept over a restart)",
-        ];
+        page.admin_rights = &server::RIGHTS;
         page.reserved = &["default", "the admin login"];
         page.limits =
             "login: no space, line break or NUL; password: 1 to 16384 bytes of UTF-8 without NUL";

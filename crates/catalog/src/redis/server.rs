@@ -6,7 +6,7 @@ use mesh_sdk::adapter::{Finding, FindingLevel, Server};
 use mesh_sdk::{Class, Cx, Error};
 use tokio::time::{sleep, timeout};
 
-use super::acl::{Part, Shown};
+use super::acl::Shown;
 use super::adapter::{Redis, get_user};
 use super::commands::Table;
 use super::connect::{Facts, Session};
@@ -18,27 +18,37 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 const PING: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
 
 /// What the admin login must be allowed, and what for.
-pub(super) const NEEDED: [(&str, &str); 10] = [
-    ("acl|getuser", "look at a login"),
-    ("acl|list", "look at all logins"),
-    ("acl|users", "list the names"),
-    ("acl|cat", "compare rules by meaning"),
-    ("acl|setuser", "make logins"),
-    ("acl|deluser", "remove logins"),
+const NEEDED: [(&str, &str); 10] = [
+    ("+acl|getuser", "look at a login"),
+    ("+acl|list", "look at all logins"),
+    ("+acl|users", "list the names"),
+    ("+acl|cat", "compare rules by meaning"),
+    ("+acl|setuser", "make logins"),
+    ("+acl|deluser", "remove logins"),
     (
-        "acl|save",
+        "+acl|save",
         "have logins kept over a restart, where there is an ACL file",
     ),
     (
-        "client|kill",
+        "+client|kill",
         "end the sessions of a login that is switched off",
     ),
-    ("info", "know the version and see a restart"),
-    ("ping", "see that the server is there"),
+    ("+info", "know the version and see a restart"),
+    ("+ping", "see that the server is there"),
 ];
 /// What it is better to have.
-pub(super) const HELPFUL: (&str, &str) =
-    ("config|get", "tell whether logins are kept over a restart");
+const HELPFUL: (&str, &str) = ("+config|get", "tell whether a restart forgets logins");
+
+/// All of them, as the adapter's page lists them.
+pub(super) const RIGHTS: [&str; NEEDED.len() + 1] = {
+    let mut all = [HELPFUL.0; NEEDED.len() + 1];
+    let mut at = 0;
+    while at < NEEDED.len() {
+        all[at] = NEEDED[at].0;
+        at += 1;
+    }
+    all
+};
 
 /// The versions that the conformance suite runs.
 const TRIED: [(&str, u32, u32); 3] = [("Redis", 6, 2), ("Redis", 7, 0), ("Valkey", 9, 1)];
@@ -166,7 +176,7 @@ impl Redis {
             }
             Err(error) => return Err(error),
         };
-        Ok(judge_rights(&table, &shown, &session.facts, &admin))
+        Ok(judge_rights(&table, &shown, &admin))
     }
 }
 
@@ -205,58 +215,41 @@ fn version(facts: &Facts) -> Finding {
 }
 
 fn grant(admin: &str) -> String {
-    let needed: Vec<String> = NEEDED
-        .iter()
-        .map(|(command, _)| format!("+{command}"))
-        .chain([format!("+{}", HELPFUL.0)])
-        .collect();
-    format!("ACL SETUSER {admin} {}", needed.join(" "))
+    format!("ACL SETUSER {admin} {}", RIGHTS.join(" "))
 }
 
-fn judge_rights(table: &Table, shown: &Shown, facts: &Facts, admin: &str) -> Vec<Finding> {
+fn judge_rights(table: &Table, shown: &Shown, admin: &str) -> Vec<Finding> {
     let about = "acl rights";
     let Ok(held) = table.evaluate(&shown.root.rules) else {
         return Vec::new();
     };
-    let lacks = |command: &str| {
-        // Before 7.0 a subcommand is a first argument of its command.
-        let rule = vec![format!("+{command}").into_bytes()];
-        table
-            .evaluate(&rule)
-            .is_ok_and(|needed| !table.beyond(&needed, &held).is_empty())
+    // Before 7.0 a subcommand is a first argument of its command.
+    let lacks = |right: &str| {
+        let needed = table.evaluate(&[right.as_bytes().to_vec()]);
+        needed.is_ok_and(|needed| !table.beyond(&needed, &held).is_empty())
     };
-    let missing = NEEDED.iter().filter(|(command, _)| lacks(command));
+    let told = |level, (right, why): &(&str, &str)| {
+        let message = format!("the admin login lacks `{right}`: it cannot {why}");
+        Finding::new(level, about, message).with_action(grant(admin))
+    };
+    let missing = NEEDED.iter().filter(|(right, _)| lacks(right));
     let mut findings: Vec<Finding> = missing
-        .map(|(command, why)| {
-            let message = format!("the admin login lacks `+{command}`: it cannot {why}");
-            Finding::new(FindingLevel::Error, about, message).with_action(grant(admin))
-        })
+        .map(|needed| told(FindingLevel::Error, needed))
         .collect();
     if lacks(HELPFUL.0) {
-        let message = format!(
-            "the admin login lacks `+{}`: it cannot {}",
-            HELPFUL.0, HELPFUL.1
-        );
-        findings
-            .push(Finding::new(FindingLevel::Warning, about, message).with_action(grant(admin)));
+        findings.push(told(FindingLevel::Warning, &HELPFUL));
     }
     if findings.is_empty() {
         findings.push(ok(about, "the admin login may do all that is needed"));
     }
     let reads_data = !(shown.root.read.is_empty() && shown.root.write.is_empty());
-    if reads_data || !lacks("flushall") {
-        let mut narrow = Part::default();
-        narrow.rules.push(b"-@all".to_vec());
+    if reads_data || !lacks("+flushall") {
         let message =
             "the admin login may also read, write or flush data, which nothing here needs";
-        let action = if facts.selectors {
-            format!(
-                "ACL SETUSER {admin} resetkeys resetchannels -@all, then {}",
-                grant(admin)
-            )
-        } else {
-            format!("ACL SETUSER {admin} resetkeys -@all, then {}", grant(admin))
-        };
+        let action = format!(
+            "ACL SETUSER {admin} resetkeys resetchannels -@all {}",
+            RIGHTS.join(" ")
+        );
         findings.push(Finding::new(FindingLevel::Warning, about, message).with_action(action));
     }
     findings

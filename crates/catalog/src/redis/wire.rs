@@ -18,6 +18,9 @@ const READ: usize = 256 * 1024;
 /// The longest single value that is believed; Redis's own limit.
 const LONGEST: usize = 512 * 1024 * 1024;
 
+/// How deep replies nest at most; the deepest one here has three levels.
+const DEEPEST: usize = 8;
+
 /// Any byte stream to a server.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -139,8 +142,8 @@ impl Wire {
     /// The next reply.
     pub(super) async fn reply(&mut self) -> Result<Reply, Error> {
         loop {
-            let parsed =
-                parse(&self.inbox[self.read..]).ok_or_else(|| classify::garbled("read"))?;
+            let parsed = parse(&self.inbox[self.read..], DEEPEST)
+                .ok_or_else(|| classify::garbled("read"))?;
             match parsed {
                 Parsed::Whole(reply, used) => {
                     self.read += used;
@@ -234,7 +237,7 @@ enum Parsed {
 }
 
 /// One reply at the start of `bytes`; `None` if they are not the protocol.
-fn parse(bytes: &[u8]) -> Option<Parsed> {
+fn parse(bytes: &[u8], depth: usize) -> Option<Parsed> {
     let Some(&kind) = bytes.first() else {
         return Some(Parsed::Partial);
     };
@@ -259,16 +262,16 @@ fn parse(bytes: &[u8]) -> Option<Parsed> {
             Some((text, used)) => Parsed::Whole(Reply::Text(text.to_vec()), used),
             None => Parsed::Partial,
         }),
-        (b'*', number) => parse_list(bytes, number, used),
+        (b'*', number) => parse_list(bytes, number, used, depth.checked_sub(1)?),
         _ => None,
     }
 }
 
-fn parse_list(bytes: &[u8], number: i64, mut used: usize) -> Option<Parsed> {
+fn parse_list(bytes: &[u8], number: i64, mut used: usize, depth: usize) -> Option<Parsed> {
     let number = usize::try_from(number).ok()?;
     let mut parts = Vec::with_capacity(number.min(1024));
     for _ in 0..number {
-        match parse(&bytes[used..])? {
+        match parse(&bytes[used..], depth)? {
             Parsed::Whole(part, more) => {
                 parts.push(part);
                 used += more;
@@ -377,6 +380,13 @@ mod tests {
             wire.reply().await.err().map(|e| e.class()),
             Some(mesh_sdk::Class::Bug)
         );
+        let mut wire = fed(
+            b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+            64,
+        )
+        .await;
+        let class = wire.reply().await.err().map(|e| e.class());
+        assert_eq!(class, Some(mesh_sdk::Class::Bug), "no end of nesting");
         let (ours, theirs) = tokio::io::duplex(8);
         drop(theirs);
         let mut wire = Wire::new(Box::new(ours));

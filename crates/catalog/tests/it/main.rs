@@ -1,5 +1,6 @@
 //! Every adapter of the catalogue, judged on real servers.
 
+#[cfg(test)]
 mod redis;
 
 use mesh_catalog::catalogue;

@@ -101,3 +101,47 @@ impl Program {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What a test's author reads when something is missing or does not come.
+    use super::*;
+
+    #[test]
+    fn a8_a_missing_server_is_a_failure_that_names_the_script() {
+        let nowhere = Program {
+            variable: "MESH_TEST_NO_SUCH_VARIABLE",
+            installed: Some(".servers/no/such/server"),
+            on_path: Some("no-such-server-anywhere"),
+        };
+        let error = nowhere
+            .find("No server")
+            .expect_err("not there")
+            .to_string();
+        assert!(
+            error.contains("scripts/test") && error.contains("No server"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn waiting_is_bounded_and_tells_the_last_state() {
+        let mut left = 3;
+        let soon = until("soon", Duration::from_secs(5), || {
+            left -= 1;
+            let now = left;
+            async move {
+                if now == 0 {
+                    Ok(7)
+                } else {
+                    Err(format!("{now} left"))
+                }
+            }
+        });
+        assert_eq!(soon.await, Ok(7));
+        let never = || async { Err::<(), _>("grey".to_owned()) };
+        let error = until("green", Duration::from_millis(20), never).await;
+        let error = error.expect_err("never").to_string();
+        assert!(error.contains("green") && error.contains("grey"), "{error}");
+    }
+}

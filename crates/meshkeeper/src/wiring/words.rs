@@ -228,11 +228,9 @@ pub fn apply(
                 provider: name,
                 identity,
                 ..
-            } if name == provider => {
-                if this.core().server().changed_to.as_ref() == Some(identity) {
-                    this.core_mut().approve_server();
-                    wanted = true;
-                }
+            } if name == provider && this.core().server().changed_to.as_ref() == Some(identity) => {
+                this.core_mut().approve_server();
+                wanted = true;
             }
             Word::ApproveRemovals {
                 provider: name,

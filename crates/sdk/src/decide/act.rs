@@ -9,6 +9,18 @@ use crate::error::{Class, Error};
 use crate::time::Time;
 
 impl Core {
+    /// The effect of a `Create` was not sent: its intent could not be stored. The record claims what it
+    /// claimed before, so that a login which somebody else makes meanwhile is theirs (H-18, H-23).
+    pub fn not_sent(&mut self, i: usize) {
+        let slot = &mut self.slots[i];
+        if let Some((intent, adopted)) = slot.before.take() {
+            slot.record.intent = intent;
+            slot.record.adopted = adopted;
+            slot.todo = None;
+            slot.dirty = true;
+        }
+    }
+
     /// The outcome of a step's effect.
     pub fn effect(&mut self, i: usize, now: Time, outcome: Result<(), Error>) {
         let step = self.slots[i].todo.take();

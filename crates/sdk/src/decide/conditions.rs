@@ -210,6 +210,9 @@ impl Kept {
 
     /// The fact was not found on this look.
     fn absent(&mut self, now: Time, seen: Seen) -> Option<Change> {
+        if !self.raised {
+            self.transitions.retain(|at| now.since(*at) < DAY);
+        }
         match seen {
             Seen::Nothing => {
                 let was = self.condition.status;
@@ -394,6 +397,17 @@ mod tests {
             assert_eq!(ledger.look(at(minute), 1, vec![], |_| Seen::NotLooked), []);
         }
         assert_eq!(only(&ledger).condition.status, Status::True);
+    }
+
+    #[test]
+    fn c4_what_was_cleared_a_day_ago_is_kept_no_more() {
+        let mut ledger = Ledger::new("o", Vec::new());
+        ledger.look(at(1), 1, vec![fact(true, "x")], |_| Seen::Good);
+        ledger.look(at(2), 1, vec![], |_| Seen::Good);
+        ledger.look(at(3), 1, vec![], |_| Seen::Good);
+        assert_eq!(ledger.kept().count(), 1, "it could still be flapping");
+        ledger.look(at(3 + 24 * 60), 1, vec![], |_| Seen::Good);
+        assert_eq!(ledger.kept().count(), 0);
     }
 
     #[test]

@@ -162,6 +162,8 @@ pub(super) struct Pass {
     pub(super) withheld: usize,
     /// Losses that a restart explains.
     pub(super) explained: usize,
+    /// Losses of what was applied before.
+    pub(super) gone: usize,
     pub(super) summary: Summary,
 }
 

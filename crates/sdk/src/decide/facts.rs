@@ -131,7 +131,7 @@ impl Core {
 
     /// A mass loss is told in one condition, not in ten thousand (H-20).
     fn mass_loss(&self, facts: &mut Vec<Fact>) {
-        let (lost, asked) = (self.pass.summary.lost, self.pass.summary.asked);
+        let (lost, asked) = (self.pass.gone, self.pass.summary.asked);
         if lost >= 10 && lost * 2 > asked {
             let message = format!("{lost} of {asked} consumers were lost at once");
             let reason = if self.pass.explained * 2 > lost {

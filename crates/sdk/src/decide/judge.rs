@@ -164,6 +164,7 @@ impl Core {
             self.note_lost(i, now, &lost);
             return;
         }
+        self.pass.gone += usize::from(self.slots[i].is_applied());
         self.count_loss(i, now);
         self.note_lost(i, now, &lost);
         self.react(i, now, &lost);

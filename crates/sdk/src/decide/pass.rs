@@ -60,6 +60,7 @@ impl Core {
             slot.todo = None;
             slot.planned = false;
             slot.adopting = false;
+            slot.before = None;
             let soon = std::mem::take(&mut slot.soon);
             if slot.wanted.is_none() || slot.delayed_until(now).is_some() {
                 continue;
@@ -229,6 +230,7 @@ impl Core {
     fn intend(&mut self, i: usize, step: Step) {
         let slot = &mut self.slots[i];
         if let (Step::Create(_), Some(wanted)) = (step, &slot.wanted) {
+            slot.before = Some((slot.record.intent, slot.record.adopted));
             slot.dirty |= slot.record.intent != Some(wanted.digest);
             slot.record.intent = Some(wanted.digest);
             slot.record.adopted |= std::mem::take(&mut slot.adopting);

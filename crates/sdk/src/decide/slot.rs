@@ -82,6 +82,8 @@ pub struct Slot {
     pub(super) no_version: bool,
     /// It is unknown only because the server is down: told once for all, and not stored.
     pub(super) quiet: bool,
+    /// What its record claimed before this pass meant to apply it: the intent, and whether it is adopted.
+    pub(super) before: Option<(Option<Digest>, bool)>,
     /// Its record differs from what is stored.
     pub(super) dirty: bool,
     /// Its record is, or may be, in the store.
@@ -106,6 +108,7 @@ impl Slot {
             adopting: false,
             no_version: false,
             quiet: false,
+            before: None,
             dirty: false,
             stored: false,
         }

@@ -226,7 +226,7 @@ impl Provisioner {
     fn leave(&mut self, which: &[usize]) {
         let unsent = which.iter().copied().filter(|i| self.needs_intent(*i));
         let unsent: Vec<usize> = unsent.collect();
-        self.unsent.extend(unsent);
+        unsent.into_iter().for_each(|i| self.core.not_sent(i));
         self.behind.extend(which);
     }
 

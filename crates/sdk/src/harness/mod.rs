@@ -158,8 +158,7 @@ pub struct Provisioner {
     store_hangs: AtomicBool,
     requested: u64,
     answered_request: u64,
-    // This pass: whose intent was never sent, and events that the core does not tell.
-    unsent: HashSet<usize>,
+    // This pass: events that the core does not tell.
     told: Vec<Event>,
     // The next pass: who goes first, because this one left them over.
     behind: HashSet<usize>,
@@ -207,7 +206,6 @@ impl Provisioner {
             store_hangs: AtomicBool::new(false),
             requested: loaded.answered_request,
             answered_request: loaded.answered_request,
-            unsent: HashSet::new(),
             told: Vec::new(),
             behind: HashSet::new(),
             bulk_create_timeouts: 0,

@@ -283,7 +283,7 @@ impl Provisioner {
         if failed.is_empty() {
             return (batch.to_vec(), outcome);
         }
-        self.unsent.extend(&failed);
+        failed.iter().for_each(|i| self.core.not_sent(*i));
         let failed: std::collections::HashSet<usize> = failed.into_iter().collect();
         let ready = batch.iter().copied().filter(|i| !failed.contains(i));
         (ready.collect(), outcome)
@@ -299,15 +299,11 @@ impl Provisioner {
         (ready.collect(), outcome)
     }
 
-    /// Every record that differs from what is stored, but for those whose intent was never sent: on the
-    /// disk they claim nothing.
+    /// Every record that differs from what is stored.
     pub(super) async fn store_records(&mut self) -> Result<(), StoreFault> {
         let mut due = std::mem::take(&mut self.owed);
         due.extend(self.core.take_dirty());
-        let unsent = std::mem::take(&mut self.unsent);
-        let (wait, due): (Vec<usize>, Vec<usize>) =
-            due.into_iter().partition(|i| unsent.contains(i));
-        self.owed.extend(wait);
+        let due: Vec<usize> = due.into_iter().collect();
         let (failed, outcome) = self.write_records(&due).await;
         if failed.is_empty() || matches!(outcome, Err(StoreFault::Bus(_))) {
             return outcome;

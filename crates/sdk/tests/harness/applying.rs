@@ -127,9 +127,9 @@ async fn h9_a_hanging_removal_ends_nothing_but_itself() {
     world.needs.truncate(28);
     world.generation = 2;
     let mut longest = Duration::ZERO;
-    for _ in 0..6 {
+    for round in 0..6 {
         loop_.set_wish(world.wish());
-        world.backend.drop_login("c1");
+        world.backend.drop_login(&format!("c{round}"));
         let start = Instant::now();
         loop_.pass().await.expect("a pass");
         longest = longest.max(start.elapsed());

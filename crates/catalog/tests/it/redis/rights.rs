@@ -1,6 +1,7 @@
 //! What the admin login needs, and what `doctor` says of it (S-8).
 
-use mesh_conformance::servers::{Flavor, Options};
+use mesh_catalog::redis::RedisKind;
+use mesh_conformance::servers::{Flavor, Options, RedisServer};
 use mesh_sdk::adapter::{Admin, Finding, FindingLevel};
 use mesh_sdk::handle::AnyKind;
 use mesh_sdk::provision::Departing;
@@ -11,10 +12,7 @@ use super::bench::settings;
 use super::{Ours, dear, server, wish};
 
 /// An admin with these rights only.
-async fn with_rights(
-    flavor: Flavor,
-    rights: &[String],
-) -> (mesh_conformance::servers::RedisServer, Ours) {
+async fn with_rights(flavor: Flavor, rights: &[String]) -> (RedisServer, Ours) {
     let redis = server(
         flavor,
         Options {
@@ -41,25 +39,8 @@ async fn with_rights(
 
 /// The rights on the adapter's own page.
 fn on_the_page() -> Vec<String> {
-    let page = mesh_catalog::redis::RedisKind.descriptor_of();
-    page.iter()
-        .map(|right| {
-            right
-                .split_whitespace()
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect()
-}
-
-trait Page {
-    fn descriptor_of(&self) -> &'static [&'static str];
-}
-impl Page for mesh_catalog::redis::RedisKind {
-    fn descriptor_of(&self) -> &'static [&'static str] {
-        AnyKind::descriptor(self).admin_rights
-    }
+    let rights = AnyKind::descriptor(&RedisKind).admin_rights;
+    rights.iter().map(|right| (*right).to_owned()).collect()
 }
 
 fn errors(findings: &[Finding]) -> Vec<&Finding> {

@@ -111,6 +111,36 @@ fn h18_a_create_that_meets_a_strangers_login_claims_nothing() {
 }
 
 #[test]
+fn h18_an_intent_that_was_not_sent_claims_nothing() {
+    // The store took no intent, so nothing was sent; then a stranger makes that login.
+    let mut rig = Rig::new(&["web"]);
+    rig.core.server_seen(rig.now, rig.server.clone());
+    for i in rig.core.begin(rig.now).ask {
+        rig.core.answer(i, rig.now, Ok(Answer::absent()));
+    }
+    rig.core.listed(rig.now, Ok(&[]));
+    let steps = rig.core.steps(rig.now);
+    assert_eq!(steps.len(), 1);
+    rig.core.not_sent(steps[0].0);
+    rig.core.end(rig.now);
+    assert!(!rig.record("web").claims(&login("web")));
+    rig.says("web", taken());
+    let did = rig.next();
+    assert_eq!(did.steps, []);
+    assert_eq!(did.kinds(), [ConditionType::LoginTaken]);
+}
+
+#[test]
+fn h20_new_consumers_are_no_mass_loss() {
+    let names: Vec<String> = (0..40).map(|i| format!("c{i:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rig = Rig::new(&names);
+    let did = rig.pass();
+    assert_eq!(did.creates().len(), 40);
+    assert_eq!(did.kinds(), []);
+}
+
+#[test]
 fn h18_without_holds_a_taken_login_is_tried_once_per_version() {
     let caps = Capabilities {
         holds: false,
