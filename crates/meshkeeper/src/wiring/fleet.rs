@@ -22,8 +22,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::installation::Installation;
+use super::minting::Minter;
 use super::seat::{Seat, Tally, Told};
-use super::secrets::Minter;
 use super::shapes::{Closed, ProviderEntry};
 use super::words::Said;
 use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};

@@ -7,6 +7,7 @@
 pub mod daemon;
 pub mod fleet;
 pub mod installation;
+pub mod minting;
 pub mod nothing;
 pub mod oneshot;
 pub mod owner;

@@ -1,23 +1,17 @@
 //! Which password is whose: secret store and bus together (H-22, S-4, S-7).
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use mesh_bus::vault::SealedVault;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
-use mesh_sdk::harness::{Mint, MintFault};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::provision::Digest;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
-use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
 
-use super::shapes::{Standing, VersionEntry, WishEntry};
-use crate::manifest::Manifest;
-
-/// How often a wish that somebody else writes at the same time is written again.
-const TRIES: usize = 5;
+use super::shapes::VersionEntry;
 
 /// What is known of one provision's password.
 #[derive(Debug, Clone)]
@@ -32,8 +26,8 @@ pub enum Known {
 
 /// Secret store and bus, for one installation.
 pub struct Secrets {
-    vault: Arc<SealedVault>,
-    bus: Arc<dyn Bus>,
+    pub(super) vault: Arc<SealedVault>,
+    pub(super) bus: Arc<dyn Bus>,
     digest_key: Secret,
     scrubber: Arc<Scrubber>,
 }
@@ -52,9 +46,10 @@ pub enum SecretsFault {
     Contended(String),
 }
 
-struct Stored {
-    id: SecretId,
-    rev: Rev,
+/// A version as the bus names it.
+pub(super) struct Stored {
+    pub(super) id: SecretId,
+    pub(super) rev: Rev,
 }
 
 impl Secrets {
@@ -113,7 +108,7 @@ impl Secrets {
         Ok(known)
     }
 
-    async fn versions(
+    pub(super) async fn versions(
         &self,
         provider: &ProviderName,
     ) -> Result<HashMap<ConsumerName, Stored>, SecretsFault> {
@@ -142,7 +137,7 @@ impl Secrets {
         Ok(versions)
     }
 
-    async fn version(
+    pub(super) async fn version(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
@@ -159,56 +154,47 @@ impl Secrets {
         }))
     }
 
-    /// Makes a secret that a person gave the version in force, unless it is already. It is sealed on the
-    /// disk before the compare-and-set.
+    /// Makes secrets that people gave the versions in force, unless they are already: all of a provider
+    /// with two synced writes. Each is sealed on the disk before the compare-and-set.
     pub async fn take_given(
         &self,
         provider: &ProviderName,
-        consumer: &ConsumerName,
-        secret: &Secret,
+        given: Vec<(ConsumerName, Secret)>,
     ) -> Result<(), SecretsFault> {
-        let stored = self.version(provider, consumer).await?;
-        if let Some(stored) = &stored {
-            match self.vault.open(provider, consumer, &stored.id).await {
-                Ok(Some(current)) if current == *secret => return Ok(()),
-                Ok(_) | Err(VaultFault::Sealed { .. }) => {}
-                Err(fault) => return Err(fault.into()),
+        if given.is_empty() {
+            return Ok(());
+        }
+        let stored = self.versions(provider).await?;
+        let sealed = self.seal_many(provider, given).await?;
+        let writes = sealed.iter().map(|(consumer, id, secret)| {
+            let before = stored.get(consumer);
+            let expect = before.map_or(Expect::Absent, |stored| Expect::At(stored.rev));
+            self.version_write(provider, consumer, id, secret, expect)
+        });
+        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+        let puts = self.bus.put_each(Bucket::Version, writes).await?;
+        for ((consumer, id, _), put) in sealed.iter().zip(puts) {
+            let found = match put {
+                Put::Done(_) => continue,
+                Put::Conflict | Put::Unknown => self.version(provider, consumer).await?,
+            };
+            if found.is_none_or(|stored| stored.id != *id) {
+                self.vault.discard(provider, consumer, id).await?;
+                return Err(SecretsFault::Contended(consumer.to_string()));
             }
         }
-        let expect = stored.map_or(Expect::Absent, |stored| Expect::At(stored.rev));
-        match self.promote(provider, consumer, secret, expect).await? {
-            Put::Done(_) => Ok(()),
-            Put::Conflict | Put::Unknown => Err(SecretsFault::Contended(consumer.to_string())),
-        }
+        Ok(())
     }
 
-    /// Seals a secret, then makes it the version where the bus is as expected. A loser is thrown away.
-    async fn promote(
-        &self,
-        provider: &ProviderName,
-        consumer: &ConsumerName,
-        secret: &Secret,
-        expect: Expect,
-    ) -> Result<Put, SecretsFault> {
-        let id = self.vault.keep(provider, consumer, secret).await?;
-        self.scrubber.add(secret.clone());
-        let put = self
-            .name_version(provider, consumer, &id, secret, expect)
-            .await?;
-        if put == Put::Conflict {
-            self.vault.discard(provider, consumer, &id).await?;
-        }
-        Ok(put)
-    }
-
-    async fn name_version(
+    /// The write that makes a sealed secret the version.
+    pub(super) fn version_write(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
         id: &SecretId,
         secret: &Secret,
         expect: Expect,
-    ) -> Result<Put, SecretsFault> {
+    ) -> Result<Write, Fault> {
         let parts: [&[u8]; 4] = [
             provider.as_str().as_bytes(),
             consumer.as_str().as_bytes(),
@@ -222,76 +208,11 @@ impl Secrets {
             id: id.clone(),
             fingerprint: Digest::from_bytes(short),
         };
-        let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        let key = Key::of(&[provider.as_str(), consumer.as_str()]);
-        Ok(self
-            .bus
-            .put_if(Bucket::Version, Write { key, expect, value })
-            .await?)
-    }
-
-    /// A new password for a consumer that no store knows; the winner's, if another process was faster.
-    async fn mint(
-        &self,
-        provider: &ProviderName,
-        consumer: &ConsumerName,
-    ) -> Result<Secret, MintFault> {
-        let not_now = |error: &dyn std::fmt::Display| MintFault::NotNow(error.to_string());
-        let stored = self
-            .version(provider, consumer)
-            .await
-            .map_err(|e| not_now(&e))?;
-        if stored.is_none() {
-            // A secret without a version: the store was wiped, or a crash came between the two. It is
-            // used and not made twice (B-6).
-            let kept = self
-                .vault
-                .ids(provider, consumer)
-                .await
-                .map_err(|e| not_now(&e))?;
-            let put = if let Some(id) = kept.first() {
-                let secret = self.opened(provider, consumer, id).await?;
-                self.name_version(provider, consumer, id, &secret, Expect::Absent)
-                    .await
-            } else {
-                let secret =
-                    mesh_bus::mint::password(mesh_bus::mint::os_random).map_err(|e| not_now(&e))?;
-                self.promote(provider, consumer, &secret, Expect::Absent)
-                    .await
-            };
-            if put.map_err(|e| not_now(&e))? == Put::Unknown {
-                return Err(MintFault::NotNow(
-                    "the store did not say whether it kept the version".into(),
-                ));
-            }
-        }
-        let stored = self
-            .version(provider, consumer)
-            .await
-            .map_err(|e| not_now(&e))?;
-        let Some(stored) = stored else {
-            return Err(MintFault::NotNow(
-                "the version is not there after it was written".into(),
-            ));
-        };
-        self.opened(provider, consumer, &stored.id).await
-    }
-
-    async fn opened(
-        &self,
-        provider: &ProviderName,
-        consumer: &ConsumerName,
-        id: &SecretId,
-    ) -> Result<Secret, MintFault> {
-        match self.vault.open(provider, consumer, id).await {
-            Ok(Some(secret)) => {
-                self.scrubber.add(secret.clone());
-                Ok(secret)
-            }
-            Ok(None) => Err(MintFault::Lost(missing())),
-            Err(VaultFault::Sealed { .. }) => Err(MintFault::Lost(unsealed())),
-            Err(fault) => Err(MintFault::NotNow(fault.to_string())),
-        }
+        Ok(Write {
+            key: Key::of(&[provider.as_str(), consumer.as_str()]),
+            expect,
+            value: serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?,
+        })
     }
 
     /// The version in force, for `mesh credentials`.
@@ -316,10 +237,10 @@ impl Secrets {
     }
 }
 
-fn missing() -> String {
+pub(super) fn missing() -> String {
     "its version is not in the secret store".to_owned()
 }
-fn unsealed() -> String {
+pub(super) fn unsealed() -> String {
     "its secret does not open with this installation's key".to_owned()
 }
 
@@ -328,85 +249,5 @@ fn in_force(found: Option<(SecretId, Result<Secret, VaultFault>)>) -> Known {
         None => Known::Missing(missing()),
         Some((_, Ok(secret))) => Known::Version(secret),
         Some((_, Err(_))) => Known::Missing(unsealed()),
-    }
-}
-
-/// Mints for the provisioners, and keeps the wish on the bus in step with what was minted.
-pub struct Minter {
-    /// The stores.
-    pub secrets: Arc<Secrets>,
-    /// The manifest in force.
-    pub manifest: Arc<RwLock<Arc<Manifest>>>,
-    /// Nothing is minted: the data folder's bus was replaced in this run (H-22).
-    pub replaced: bool,
-}
-
-impl Minter {
-    /// The same provision with a password.
-    fn wish(
-        &self,
-        provider: &ProviderName,
-        consumer: &ConsumerName,
-        secret: Secret,
-    ) -> Option<Wish> {
-        let manifest = self.manifest.read().ok()?.clone();
-        let needed = super::needed(&manifest, provider, consumer)?;
-        Some(needed.wish(Some(secret), self.secrets.digest_key()))
-    }
-
-    async fn publish(&self, provider: &ProviderName, wish: &Wish) -> Result<(), Fault> {
-        let entry = WishEntry {
-            consumer: wish.consumer().clone(),
-            provider: provider.clone(),
-            login: Some(wish.login().clone()),
-            standing: Standing::Wanted,
-            digest: Some(wish.digest()),
-            enabled: wish.enabled(),
-            adopt: wish.adopt(),
-            why: None,
-        };
-        let bus = &self.secrets.bus;
-        let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        for _ in 0..TRIES {
-            let current = bus.get(Bucket::Wish, &entry.key()).await?;
-            if current.as_ref().is_some_and(|e| e.value == value) {
-                return Ok(());
-            }
-            let write = Write {
-                key: entry.key(),
-                expect: current.map_or(Expect::Absent, |e| Expect::At(e.rev)),
-                value: value.clone(),
-            };
-            if let Put::Done(_) = bus.put_if(Bucket::Wish, write).await? {
-                return Ok(());
-            }
-        }
-        Err(Fault::Unreachable(format!(
-            "{} could not be written",
-            entry.key()
-        )))
-    }
-}
-
-#[async_trait]
-impl Mint for Minter {
-    async fn mint(
-        &self,
-        provider: &ProviderName,
-        consumer: &ConsumerName,
-    ) -> Result<Arc<Wish>, MintFault> {
-        if self.replaced {
-            return Err(MintFault::NotNow(
-                "the store was replaced since it was used last; nothing is minted in this run"
-                    .into(),
-            ));
-        }
-        let secret = self.secrets.mint(provider, consumer).await?;
-        let gone = || MintFault::NotNow("it left the manifest meanwhile".into());
-        let wish = self.wish(provider, consumer, secret).ok_or_else(gone)?;
-        self.publish(provider, &wish)
-            .await
-            .map_err(|e| MintFault::NotNow(e.to_string()))?;
-        Ok(Arc::new(wish))
     }
 }

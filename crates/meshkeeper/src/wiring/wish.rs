@@ -34,6 +34,8 @@ pub struct Built {
     pub read_at: u64,
     /// The mesh.
     pub mesh: String,
+    /// Passwords that people gave and that are not kept yet.
+    given: BTreeMap<ProviderName, Vec<(ConsumerName, Secret)>>,
 }
 
 /// Builds wishes. With `Access::Write` given passwords are kept in the secret store, so that they stay in
@@ -91,22 +93,21 @@ impl Builder<'_> {
             let before = known
                 .get_mut(&needed.provider)
                 .and_then(|k| k.remove(&needed.consumer));
-            self.add(&mut built, needed, before.unwrap_or(Known::Nothing))
-                .await?;
+            self.add(&mut built, needed, before.unwrap_or(Known::Nothing));
+        }
+        let given = std::mem::take(&mut built.given);
+        if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
+            for (provider, given) in given {
+                secrets.take_given(&provider, given).await?;
+            }
         }
         self.add_refused(&mut built, manifest);
         built.fingerprint = fingerprint(&built);
         Ok(built)
     }
 
-    async fn add(
-        &self,
-        built: &mut Built,
-        needed: &Needed,
-        before: Known,
-    ) -> Result<(), SecretsFault> {
-        let password = self.password(built, needed, before).await?;
-        let (secret, state) = match password {
+    fn add(&self, built: &mut Built, needed: &Needed, before: Known) {
+        let (secret, state) = match self.password(built, needed, before) {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
             Password::New => {
                 built.has_new = true;
@@ -119,7 +120,7 @@ impl Builder<'_> {
                     .entries
                     .push(entry(needed, Standing::Refused, None, Some(why)));
                 keep(built, needed);
-                return Ok(());
+                return;
             }
         };
         let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
@@ -149,15 +150,9 @@ impl Builder<'_> {
         of_provider
             .wishes
             .insert(needed.consumer.clone(), Arc::new(wish));
-        Ok(())
     }
 
-    async fn password(
-        &self,
-        built: &mut Built,
-        needed: &Needed,
-        before: Known,
-    ) -> Result<Password, SecretsFault> {
+    fn password(&self, built: &mut Built, needed: &Needed, before: Known) -> Password {
         let given = needed.given_password(self.source);
         if needed.weak {
             let message = "a given password may be shorter than 8 bytes here".to_owned();
@@ -168,7 +163,7 @@ impl Builder<'_> {
                 message,
             ));
         }
-        Ok(match (given, before) {
+        match (given, before) {
             (None, Known::Version(secret)) => Password::Ready(secret),
             (None, Known::Missing(why)) => Password::Lost(why),
             (None, Known::Nothing) if self.replaced => Password::Lost(
@@ -181,9 +176,10 @@ impl Builder<'_> {
                 let same = matches!(&before, Known::Version(known) if *known == secret);
                 if let Some(secrets) = self.secrets {
                     secrets.hide(&secret);
-                    if !same && self.may_write {
-                        secrets.take_given(&needed.provider, &needed.consumer, &secret).await?;
-                    }
+                }
+                if !same {
+                    let given = built.given.entry(needed.provider.clone()).or_default();
+                    given.push((needed.consumer.clone(), secret.clone()));
                 }
                 Password::Ready(secret)
             }
@@ -199,7 +195,7 @@ impl Builder<'_> {
                 built.facts.push(fact);
                 Password::Kept(trouble)
             }
-        })
+        }
     }
 
     /// Refused entries keep what they had, and are told (O-29).

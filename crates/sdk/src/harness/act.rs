@@ -1,5 +1,6 @@
 //! Acting: intents, effects, and the look again (H-23).
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -8,18 +9,21 @@ use tracing::warn;
 
 use super::ask::left_out;
 use super::call::{lanes, patience, scrub_error, while_alive, within_or_stop};
-use super::{MintFault, Provisioner, StoreFault};
+use super::{MintFault, Minted, Provisioner, StoreFault};
 use crate::adapter::Sink;
 use crate::answer::Answer;
 use crate::decide::{Happening, Step};
 use crate::error::{Class, Error};
 use crate::event::{Event, EventKind};
 use crate::handle::Asked;
+use crate::name::ConsumerName;
 use crate::provision::{Departing, Wish};
 
 /// Bulk creates that run into their deadline in a row before the next pass creates one by one, and
 /// within one pass before the server counts as hanging.
 const BULK_TIMEOUTS: u32 = 2;
+/// Passwords that are made with one write.
+const MINT_BATCH: usize = 2_000;
 /// Full rounds of single calls that all run into their deadline before the server counts as hanging.
 const HUNG_ROUNDS: usize = 2;
 
@@ -84,37 +88,72 @@ impl Provisioner {
         created.and(removed)
     }
 
-    /// Makes the missing passwords, a few at once. Answers whether there is one more.
+    /// Makes the missing passwords, many with one write where the mint can. Answers whether there is one more.
     async fn mint_each(&mut self, which: Vec<usize>) -> bool {
-        let mut outcomes = Vec::with_capacity(which.len());
-        {
-            let this = &*self;
-            let width = this.parts.limits.concurrency;
-            let start = |i| this.mint(i);
-            let go_on = |_: Option<&Result<Arc<Wish>, MintFault>>| !this.is_stopping();
-            lanes(&which, width, start, go_on, &mut outcomes).await;
-        }
         let mut any = false;
-        for (i, outcome) in outcomes {
-            any |= outcome.is_ok();
-            self.note_mint(i, outcome);
+        for batch in which.chunks(MINT_BATCH) {
+            if self.is_stopping() {
+                break;
+            }
+            let outcomes = match self.mint_all(batch).await {
+                Some(outcomes) => batch.iter().copied().zip(outcomes).collect(),
+                None => self.mint_singly(batch).await,
+            };
+            for (i, outcome) in outcomes {
+                any |= outcome.is_ok();
+                self.note_mint(i, outcome);
+            }
         }
         any
     }
 
-    /// Cut off, it has crashed between two of its steps, which it must bear anyway (H-22).
+    /// Many with few writes, if the mint can.
+    async fn mint_all(&self, batch: &[usize]) -> Option<Minted> {
+        let slots = self.core.slots();
+        let consumers = batch.iter().map(|i| slots[*i].consumer.clone());
+        let consumers: Vec<ConsumerName> = consumers.collect();
+        let parts = &self.parts;
+        let call = parts.mint.mint_all(&parts.provider, &consumers);
+        match self.minted(call).await {
+            Ok(None) => None,
+            Ok(Some(mut outcomes)) => {
+                let missing = || Err(MintFault::NotNow("the mint gave no outcome".into()));
+                outcomes.resize_with(batch.len(), missing);
+                Some(outcomes)
+            }
+            Err(fault) => Some(batch.iter().map(|_| Err(fault.clone())).collect()),
+        }
+    }
+
+    async fn mint_singly(&self, batch: &[usize]) -> Vec<(usize, Result<Arc<Wish>, MintFault>)> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let width = self.parts.limits.concurrency;
+        let start = |i| self.mint(i);
+        let go_on = |_: Option<&Result<Arc<Wish>, MintFault>>| !self.is_stopping();
+        lanes(batch, width, start, go_on, &mut outcomes).await;
+        outcomes
+    }
+
     async fn mint(&self, i: usize) -> Result<Arc<Wish>, MintFault> {
         let parts = &self.parts;
         let consumer = &self.core.slots()[i].consumer;
-        let call = parts.mint.mint(&parts.provider, consumer);
+        self.minted(parts.mint.mint(&parts.provider, consumer))
+            .await?
+    }
+
+    /// A call on the mint. Cut off, it has crashed between two of its steps, which it must bear anyway
+    /// (H-22).
+    async fn minted<T>(&self, call: impl Future<Output = T>) -> Result<T, MintFault> {
         let call = AssertUnwindSafe(call).catch_unwind();
         let deadline = self.core.settings().apply_timeout;
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(deadline, call) => outcome,
-            () = patience(&parts.stop) => return Err(MintFault::NotNow("stopping".into())),
+            () = patience(&self.parts.stop) => {
+                return Err(MintFault::NotNow("stopping".into()));
+            }
         };
         match outcome {
-            Ok(Ok(outcome)) => outcome,
+            Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => Err(MintFault::NotNow("the mint panicked".into())),
             Err(_) => Err(MintFault::NotNow("no answer from the stores".into())),
         }

@@ -66,7 +66,20 @@ pub trait Mint: Send + Sync + 'static {
         provider: &ProviderName,
         consumer: &ConsumerName,
     ) -> Result<Arc<Wish>, MintFault>;
+
+    /// The same for many, with as few writes as the stores allow: one outcome for each, in order. `None`:
+    /// this mint makes them one by one.
+    async fn mint_all(
+        &self,
+        _provider: &ProviderName,
+        _consumers: &[ConsumerName],
+    ) -> Option<Minted> {
+        None
+    }
 }
+
+/// What minting for many came to, one for each.
+pub type Minted = Vec<Result<Arc<Wish>, MintFault>>;
 
 /// Why no password was minted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -133,7 +133,10 @@ async fn h9_a_hanging_removal_ends_nothing_but_itself() {
         let start = Instant::now();
         loop_.pass().await.expect("a pass");
         longest = longest.max(start.elapsed());
-        assert_eq!(states(&loop_)[&State::Held], 28);
+        // The one that is lost before each pass is braked after a while.
+        let states = states(&loop_);
+        let braked = states.get(&State::Braked).copied().unwrap_or_default();
+        assert_eq!(states[&State::Held] + braked, 28);
         tokio::time::advance(5 * MINUTE).await;
     }
     assert_eq!(longest, 30 * SECOND);
