@@ -1,6 +1,6 @@
 //! The protocol of Redis, as little of it as this adapter needs: requests in, replies out.
 //!
-//! Why not a client library is in `docs/decisions/0010-redis-bulk.md`: the bulk read takes each line out
+//! Why not a client library is in `docs/decisions/0011-redis-client.md`: the bulk read takes each line out
 //! of the receive buffer without a copy, a pipeline hands out its replies one by one, and nothing prints
 //! what was sent.
 
