@@ -1,1 +1,15 @@
-//! stub
+//! Where Meshkeeper's loops keep shared state: the bus on SQLite, and the sealed secret store beside it.
+//!
+//! [`embedded`] is the bus of one machine: one file, no server. [`vault`] keeps the passwords, sealed, in
+//! a file of its own, so that whoever reads the bus reads no secret (S-7). [`mint`] makes new passwords.
+
+mod files;
+mod sqlite;
+mod worker;
+
+pub mod embedded;
+pub mod mint;
+pub mod vault;
+
+pub use embedded::EmbeddedBus;
+pub use vault::SealedVault;

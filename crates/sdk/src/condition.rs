@@ -108,7 +108,7 @@ condition_types! {
     WaitsForWritable Warning
         "A repair waits for a server that takes writes: this one is a replica or read-only."
         "Promote it, or name the writable node.";
-    NotDurable Warning
+    NotDurable Info
         "The server forgets its logins at a restart."
         "Give the server a place to keep them, as the message says.";
     MassLoss Info

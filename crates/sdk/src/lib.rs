@@ -6,16 +6,22 @@
 
 pub mod adapter;
 pub mod answer;
+pub mod book;
 pub mod bus;
 pub mod clock;
 pub mod condition;
 pub mod decide;
 pub mod error;
+pub mod event;
 pub mod handle;
+pub mod harness;
 pub mod mark;
 pub mod name;
 pub mod provision;
+pub mod scrub;
 pub mod secret;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod vault;
 

@@ -15,8 +15,21 @@ pub type AnyValues = Arc<dyn Any + Send + Sync>;
 
 /// The keyed digest of one wish: tells "changed" without a stored password (H-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 16]);
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> String {
+        format!("{:032x}", u128::from_be_bytes(digest.0))
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = std::num::ParseIntError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(u128::from_str_radix(&text, 16)?.to_be_bytes()))
+    }
+}
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,164 @@
+//! The help texts: words in groups, exit codes with each, and what is not built yet left out.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+/// Words that exist and are refused, each with the part that it comes with.
+const NOT_BUILT: &[(&str, &str)] = &[
+    ("rotate", "rotation"),
+    ("retire", "rotation"),
+    ("purge", "purging"),
+    ("wait", "tasks"),
+    ("task", "tasks"),
+    ("tasks", "tasks"),
+    ("import", "importing"),
+    ("bus", "the NATS bus"),
+    ("agent", "tasks"),
+    ("conformance", "the exec adapter"),
+];
+
+/// The part that a word comes with, if it is not built yet.
+pub fn not_built(word: &str) -> Option<&'static str> {
+    NOT_BUILT
+        .iter()
+        .find(|(name, _)| *name == word)
+        .map(|(_, part)| *part)
+}
+
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "To get going",
+        &["init", "check", "demo", "adapters", "schema", "completions"],
+    ),
+    ("The work", &["up", "apply", "plan"]),
+    (
+        "To look",
+        &[
+            "status",
+            "explain",
+            "conditions",
+            "loops",
+            "events",
+            "doctor",
+            "credentials",
+        ],
+    ),
+    (
+        "A person's word",
+        &["adopt", "approve", "ack", "silence", "pause", "resume"],
+    ),
+];
+
+const EXITS: &[(&str, &str)] = &[
+    (
+        "init",
+        "0 written · 1 could not, or there is a manifest already",
+    ),
+    (
+        "check",
+        "0 in order (warnings too) · 1 a mistake, or the file could not be read",
+    ),
+    ("demo", "0 it healed · 1 it could not be shown"),
+    ("adapters", "0"),
+    ("schema", "0"),
+    ("completions", "0"),
+    ("up", "0 stopped as told · 1 could not run"),
+    (
+        "apply",
+        "0 all held, no warning or error stands · 3 something is unknown, pending, braked or lost · 1 could not run",
+    ),
+    (
+        "plan",
+        "0 nothing to do · 2 changes · 1 could not tell (wins over 2)",
+    ),
+    (
+        "status",
+        "0 all held, no warning or error stands · 3 something is unknown, pending, braked or lost · 1 could not tell",
+    ),
+    (
+        "doctor",
+        "0 in order · 3 something was found · 1 could not look",
+    ),
+];
+
+const LENGTHS: &str = "Lengths of time are written with their unit: 90s, \"5 min\", 2h, 7d, PT30M.";
+
+const AFTER: &str = "\
+Every word has its own help: mesh WORD --help.
+Answers go to standard output, logs to standard error.
+Exit codes: 0 done · 1 could not · 2 and 3 see the word's help · 64 asked in a way that cannot be.
+Variables: MESH_CONFIG, MESH_DATA, MESH_LOG (info, or mesh=debug), MESH_LOG_FORMAT, NO_COLOR.
+Options win over variables.";
+
+/// Puts groups, exit codes and the reasons of refused words into clap's command.
+pub(super) fn dress(mut command: Command, connect: bool) -> Command {
+    for (word, exits) in EXITS {
+        command = command.mut_subcommand(*word, |sub| {
+            sub.after_help(format!("Exit codes: {exits} · 64 usage error"))
+        });
+    }
+    for word in ["status", "events", "silence", "ack", "pause"] {
+        command = command.mut_subcommand(word, |sub| {
+            let more = sub
+                .get_after_help()
+                .map(|text| format!("{text}\n"))
+                .unwrap_or_default();
+            sub.after_help(format!("{more}{LENGTHS}"))
+        });
+    }
+    for (word, part) in NOT_BUILT {
+        command = command.mut_subcommand(*word, |sub| {
+            sub.after_help(format!(
+                "Not built yet: it comes with {part}. Until then it is refused with exit code 64."
+            ))
+        });
+    }
+    if !connect {
+        command =
+            command.mut_subcommand("check", |sub| sub.mut_arg("connect", |arg| arg.hide(true)));
+    }
+    let words = groups(&command);
+    command
+        .help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{words}{{options}}{{after-help}}"
+        ))
+        .after_help(AFTER)
+}
+
+fn groups(command: &Command) -> String {
+    let mut text = String::new();
+    for (title, words) in GROUPS {
+        let _ = writeln!(text, "{title}:");
+        for word in *words {
+            let about = command
+                .find_subcommand(word)
+                .and_then(Command::get_about)
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let _ = writeln!(text, "  {word:<12} {about}");
+        }
+        text.push('\n');
+    }
+    text.push_str("Options:\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    //! No word is forgotten, in the help or among the refused.
+    use super::*;
+    use crate::cli;
+
+    #[test]
+    fn every_word_is_either_in_a_group_or_refused_with_its_part() {
+        let command = cli::command(true);
+        for sub in command.get_subcommands() {
+            let word = sub.get_name();
+            let grouped = GROUPS.iter().any(|(_, words)| words.contains(&word));
+            assert_ne!(grouped, not_built(word).is_some(), "{word}");
+            assert_eq!(sub.is_hide_set(), !grouped, "{word}");
+        }
+        command.debug_assert();
+    }
+}

@@ -1,0 +1,273 @@
+//! Every word of the command line, with its arguments.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::manifest::units;
+
+/// What to do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Word {
+    /// Write a first manifest and make the data folder
+    Init(InitArgs),
+    /// Read the manifest and tell every mistake in it, without a network
+    Check(CheckArgs),
+    /// Show healing at work on a Redis of its own, and clean up after itself
+    Demo,
+    /// Show the kinds of backend: what each can do, what it cannot, and which keys it takes
+    Adapters(AdaptersArgs),
+    /// Print the manifest's JSON Schema, for editors
+    Schema,
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+
+    /// Run all loops until told to stop
+    Up(UpArgs),
+    /// Make one full pass of everything, then end
+    Apply,
+    /// Tell what `apply` would do, and write nothing
+    Plan,
+
+    /// Show the whole picture on one screen
+    Status(StatusArgs),
+    /// Tell why a consumer stands as it does: wish, record, last answer, history
+    Explain(ExplainArgs),
+    /// List what needs someone
+    Conditions(ConditionsArgs),
+    /// List all loops: what each compares, repairs, and cannot see
+    Loops,
+    /// List what happened, newest last
+    Events(EventsArgs),
+    /// Look for what will not work: admin rights, TLS, clocks, versions, persistence
+    Doctor(DoctorArgs),
+    /// Show a login with its password and URL
+    Credentials(CredentialsArgs),
+
+    /// Take over a login that exists on the backend
+    Adopt(AdoptArgs),
+    /// Let happen what waits for a person's word
+    Approve(ApproveArgs),
+    /// Say that a condition is known and being worked on
+    Ack(SilenceArgs),
+    /// Keep a condition from counting, for a while and with a reason
+    Silence(SilenceArgs),
+    /// Stop writes for a consumer or provider for a while; looks go on
+    Pause(PauseArgs),
+    /// End a pause, a brake or a delay
+    Resume(ResumeArgs),
+
+    /// Give a consumer a new password
+    #[command(hide = true)]
+    Rotate(Rest),
+    /// Retire the old password of a rotation
+    #[command(hide = true)]
+    Retire(Rest),
+    /// Delete a removed consumer's data
+    #[command(hide = true)]
+    Purge(Rest),
+    /// Wait until a condition or provision is as wanted
+    #[command(hide = true)]
+    Wait(Rest),
+    /// Claim, carry and finish a task
+    #[command(hide = true)]
+    Task(Rest),
+    /// List tasks
+    #[command(hide = true)]
+    Tasks(Rest),
+    /// Make a manifest from an existing server
+    #[command(hide = true)]
+    Import(Rest),
+    /// Set up, export, import and adopt the bus
+    #[command(hide = true)]
+    Bus(Rest),
+    /// Run a program for each task
+    #[command(hide = true)]
+    Agent(Rest),
+    /// Run the conformance suite on an adapter
+    #[command(hide = true)]
+    Conformance(Rest),
+}
+
+/// Arguments of a word that is not built yet: anything, so that the answer is the reason.
+#[derive(Debug, Clone, Args)]
+pub struct Rest {
+    /// Anything.
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<OsString>,
+}
+
+/// `init`.
+#[derive(Debug, Clone, Args)]
+pub struct InitArgs {
+    /// The mesh's id; unique unless you give one
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+}
+
+/// `check`.
+#[derive(Debug, Clone, Args)]
+pub struct CheckArgs {
+    /// Ask each provider too: whether it can be reached, and who it is. Reads only
+    #[arg(long)]
+    pub connect: bool,
+}
+
+/// `adapters`.
+#[derive(Debug, Clone, Args)]
+pub struct AdaptersArgs {
+    /// Tell all of one kind
+    pub kind: Option<String>,
+}
+
+/// `completions`.
+#[derive(Debug, Clone, Args)]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// `up`.
+#[derive(Debug, Clone, Args)]
+pub struct UpArgs {
+    /// Serve the page, the API and the metrics there, such as 127.0.0.1:9180
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// `status`.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArgs {
+    /// Show it again and again [every 2s, unless said otherwise]
+    #[arg(long, value_name = "EVERY", num_args = 0..=1, default_missing_value = "2s", value_parser = length)]
+    pub watch: Option<Duration>,
+    /// One line for monitors, told by the exit code
+    #[arg(long, conflicts_with = "watch")]
+    pub check: bool,
+}
+
+/// `explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArgs {
+    /// The consumer
+    pub consumer: String,
+    /// One of its providers; all, if not given
+    pub provider: Option<String>,
+}
+
+/// `conditions`.
+#[derive(Debug, Clone, Args)]
+pub struct ConditionsArgs {
+    /// Only those about this provider, consumer or provider/consumer
+    pub subject: Option<String>,
+    /// Those that are over, too
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `events`.
+#[derive(Debug, Clone, Args)]
+pub struct EventsArgs {
+    /// Only those about this provider, consumer or provider/consumer
+    pub subject: Option<String>,
+    /// Only those of the last while, such as 2h
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub since: Option<Duration>,
+    /// At most so many, the newest
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: usize,
+    /// Go on showing them as they happen
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+/// `doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// One provider; all, if not given
+    pub provider: Option<String>,
+}
+
+/// `credentials`.
+#[derive(Debug, Clone, Args)]
+pub struct CredentialsArgs {
+    /// The consumer
+    pub consumer: String,
+    /// The provider
+    pub provider: String,
+}
+
+/// `adopt`.
+#[derive(Debug, Clone, Args)]
+pub struct AdoptArgs {
+    /// The consumer
+    pub consumer: String,
+    /// The provider
+    pub provider: String,
+    /// From now on take back rights beyond what the manifest asks
+    #[arg(long)]
+    pub exact: bool,
+}
+
+/// `approve`.
+#[derive(Debug, Clone, Args)]
+pub struct ApproveArgs {
+    /// What to approve
+    #[arg(value_enum)]
+    pub what: Approval,
+    /// The provider
+    pub provider: String,
+}
+
+/// What can wait for a person's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Approval {
+    /// Another server answers under the provider's address: accept it
+    Server,
+    /// The removals that are held back: let exactly those go
+    Removals,
+}
+
+/// `ack` and `silence`.
+#[derive(Debug, Clone, Args)]
+pub struct SilenceArgs {
+    /// The condition's type, such as LoginTaken
+    pub condition: String,
+    /// What it is about, such as cache/web
+    pub subject: String,
+    /// Why, for whoever reads it next
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// For how long
+    #[arg(long = "for", value_name = "LENGTH", default_value = "24h", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `pause`.
+#[derive(Debug, Clone, Args)]
+pub struct PauseArgs {
+    /// A consumer or a provider
+    pub target: String,
+    /// For how long; a pause always has an end
+    #[arg(long = "for", value_name = "LENGTH", default_value = "24h", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `resume`.
+#[derive(Debug, Clone, Args)]
+pub struct ResumeArgs {
+    /// A consumer or a provider
+    pub target: String,
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let length = units::parse(text)?;
+    if length.is_zero() {
+        return Err("it must be longer than nothing".to_owned());
+    }
+    Ok(length)
+}

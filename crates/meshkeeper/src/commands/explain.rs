@@ -1,0 +1,154 @@
+//! `mesh explain`: why a consumer stands as it does: wish, record, last answer, history.
+
+use mesh_sdk::bus::Bus;
+use mesh_sdk::decide::Record;
+use mesh_sdk::event::Event;
+use mesh_sdk::{ConsumerName, ProviderName, Time};
+use serde::Serialize;
+
+use super::Context;
+use super::online::{Online, is_running, store_fault};
+use super::words::parse;
+use crate::cli::ExplainArgs;
+use crate::errors::Fault;
+use crate::printer::Tone;
+use crate::status::{self, ConditionView, Head, One, ProvisionView, time_text};
+
+/// The newest events that are shown.
+const EVENTS: usize = 10;
+
+#[derive(Serialize)]
+struct Story {
+    provision: ProvisionView,
+    records: Vec<(String, Record)>,
+    conditions: Vec<ConditionView>,
+    events: Vec<Event>,
+}
+
+/// Runs it.
+pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let consumer: ConsumerName = parse("consumer", &args.consumer)?;
+    let provider: Option<ProviderName> = args
+        .provider
+        .as_deref()
+        .map(|p| parse("provider", p))
+        .transpose()?;
+    let online = Online::start(cx)?;
+    let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
+    let (bus, now) = (installation.bus.as_ref(), online.clock.now());
+    let stories = online.run(async {
+        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx)).await;
+        let head = head.map_err(store_fault)?;
+        stories(bus, &head, &consumer, provider.as_ref()).await
+    })?;
+    if stories.is_empty() {
+        return Err(Fault::failed(
+            format!(
+                "nobody asks anything for {consumer}{}",
+                provider.map(|p| format!(" of {p}")).unwrap_or_default()
+            ),
+            "`mesh status` lists every consumer",
+        ));
+    }
+    if cx.printer.is_json() {
+        cx.printer.json(&stories);
+    } else {
+        stories.iter().for_each(|story| show(cx, story, now));
+    }
+    Ok(0)
+}
+
+async fn stories(
+    bus: &dyn Bus,
+    head: &Head,
+    consumer: &ConsumerName,
+    provider: Option<&ProviderName>,
+) -> Result<Vec<Story>, Fault> {
+    let found = status::read_one(bus, head, consumer, provider)
+        .await
+        .map_err(store_fault)?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let standing = status::read_conditions(bus, head)
+        .await
+        .map_err(store_fault)?;
+    let mut stories = Vec::new();
+    for One { view, records } in found {
+        let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
+        let about = |c: &&ConditionView| {
+            let subject = &c.condition.id.subject;
+            let (head, tail) = subject.split_once('/').unwrap_or((subject, ""));
+            here(head) && (tail.is_empty() || tail == consumer.as_str())
+        };
+        let mine = |event: &Event| {
+            let of_consumer = event.consumer == consumer.as_str();
+            let of_provider = event.consumer.is_empty() && here(&event.provider);
+            of_provider || (of_consumer && (event.provider.is_empty() || here(&event.provider)))
+        };
+        let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
+        let (_, events) = read.map_err(store_fault)?;
+        stories.push(Story {
+            conditions: standing.iter().filter(about).cloned().collect(),
+            provision: view,
+            records,
+            events,
+        });
+    }
+    Ok(stories)
+}
+
+fn show(cx: &Context<'_>, story: &Story, now: Time) {
+    let one = &story.provision;
+    let head = format!("{} on {}", one.consumer, one.provider);
+    let state = cx
+        .printer
+        .paint(super::status::tone(one.state), one.state.as_str());
+    cx.printer
+        .answer(&format!("{}: {state}", cx.printer.paint(Tone::Head, &head)));
+    let say = |what: &str, text: &str| cx.printer.answer(&format!("  {what:<12} {text}"));
+    say("login", one.login.as_ref().map_or("-", |l| l.as_str()));
+    if let Some(why) = &one.why {
+        say("why", why);
+    }
+    let proof = one
+        .proof
+        .map_or("not proven".to_owned(), |p| format!("proven by {p}"));
+    say(
+        "last answer",
+        &format!("{}, {proof}", super::status::ago(one.checked_at, now)),
+    );
+    say(
+        "applied",
+        &one.applied_at.map_or("never".to_owned(), time_text),
+    );
+    for (label, record) in &story.records {
+        let mut notes = Vec::new();
+        if record.adopted {
+            notes.push("adopted: it was there before us".to_owned());
+        }
+        if record.strikes > 0 {
+            notes.push(format!("lost again after {} repairs", record.strikes));
+        }
+        if record.tug > 0 {
+            notes.push("something else keeps changing it".to_owned());
+        }
+        if let Some(at) = record.not_before.filter(|at| *at > now) {
+            notes.push(format!("not asked before {}", time_text(at)));
+        }
+        if record.intent.is_some() {
+            notes.push("an apply was begun and not seen to its end".to_owned());
+        }
+        if !notes.is_empty() {
+            say(&format!("record {label}"), &notes.join("; "));
+        }
+    }
+    super::status::conditions(cx, &story.conditions, now);
+    if !story.events.is_empty() {
+        cx.printer.answer("  history");
+        story.events.iter().for_each(|e| {
+            cx.printer
+                .answer(&format!("    {}", super::events::line(cx, e)))
+        });
+    }
+}

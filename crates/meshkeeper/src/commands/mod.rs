@@ -1,0 +1,115 @@
+//! The words, one file each.
+
+mod adapters;
+mod apply;
+mod check;
+mod completions;
+mod conditions;
+mod credentials;
+mod demo;
+mod doctor;
+mod events;
+mod explain;
+mod init;
+mod loops;
+mod online;
+mod plan;
+mod schema;
+mod status;
+mod up;
+mod words;
+
+use crate::cli::{self, Word};
+use crate::errors::Fault;
+use crate::manifest::{self, Kinds, Manifest, ReadFault, SecretSource};
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// What `check --connect` does once the manifest itself is in order: asks every provider, reads only,
+/// prints what it finds, and answers the exit code.
+pub type Connect = fn(&Context<'_>, &Manifest) -> Result<u8, Fault>;
+
+/// What a command works with.
+#[derive(Clone, Copy)]
+pub struct Context<'c> {
+    /// Options and variables, settled.
+    pub settings: &'c Settings,
+    /// The only way to say anything.
+    pub printer: &'c Printer,
+    /// The kinds of backend.
+    pub kinds: &'c Kinds,
+    /// Where secrets are read from.
+    pub secrets: &'c dyn SecretSource,
+    /// What `check --connect` does, if it is there.
+    pub connect: Option<Connect>,
+}
+
+impl Context<'_> {
+    /// Reads the manifest. Its mistakes are told on standard error; those that spoil single entries do
+    /// not stop the command (H-3), those that spoil the whole do.
+    pub fn manifest(&self) -> Result<Manifest, Fault> {
+        let reading = manifest::read(&self.settings.manifest, self.kinds).map_err(unread)?;
+        self.printer.problems_aside(&reading.problems);
+        reading.manifest.ok_or(Fault::Manifest)
+    }
+    /// The manifest, if it can be used: for who only looks a name up in it.
+    pub(crate) fn manifest_if_usable(&self) -> Option<Manifest> {
+        let reading = manifest::read(&self.settings.manifest, self.kinds).ok()?;
+        reading.manifest
+    }
+}
+
+/// Why the file could not be read, with what to do.
+pub(crate) fn unread(fault: ReadFault) -> Fault {
+    let help = match &fault {
+        ReadFault::Missing(_) => "`mesh init` writes one; `--config FILE` names another",
+        ReadFault::Unreadable { .. } => "look at the file's rights and at the disk",
+        ReadFault::NotText { .. } => "save it as UTF-8",
+    };
+    Fault::failed(fault.to_string(), help)
+}
+
+pub use doctor::check_connect as connect;
+
+/// Runs a word; answers its exit code.
+pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
+    match word {
+        Word::Init(args) => init::run(args, cx),
+        Word::Check(args) => check::run(args, cx),
+        Word::Adapters(args) => adapters::run(args, cx),
+        Word::Schema => schema::run(cx),
+        Word::Completions(args) => completions::run(args, cx),
+        Word::Rotate(_) => refuse("rotate"),
+        Word::Retire(_) => refuse("retire"),
+        Word::Purge(_) => refuse("purge"),
+        Word::Wait(_) => refuse("wait"),
+        Word::Task(_) => refuse("task"),
+        Word::Tasks(_) => refuse("tasks"),
+        Word::Import(_) => refuse("import"),
+        Word::Bus(_) => refuse("bus"),
+        Word::Agent(_) => refuse("agent"),
+        Word::Conformance(_) => refuse("conformance"),
+        Word::Demo => demo::run(cx),
+        Word::Up(args) => up::run(args, cx),
+        Word::Apply => apply::run(cx),
+        Word::Plan => plan::run(cx),
+        Word::Status(args) => status::run(args, cx),
+        Word::Explain(args) => explain::run(args, cx),
+        Word::Conditions(args) => conditions::run(args, cx),
+        Word::Loops => loops::run(cx),
+        Word::Events(args) => events::run(args, cx),
+        Word::Doctor(args) => doctor::run(args, cx),
+        Word::Credentials(args) => credentials::run(args, cx),
+        Word::Adopt(args) => words::adopt(args, cx),
+        Word::Approve(args) => words::approve(args, cx),
+        Word::Ack(args) => words::about_condition(args, cx, false),
+        Word::Silence(args) => words::about_condition(args, cx, true),
+        Word::Pause(args) => words::pause(args, cx),
+        Word::Resume(args) => words::resume(args, cx),
+    }
+}
+
+fn refuse(word: &str) -> Result<u8, Fault> {
+    let part = cli::not_built(word).unwrap_or("a later part");
+    Err(Fault::not_built(word, part))
+}

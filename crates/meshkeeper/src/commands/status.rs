@@ -1,0 +1,321 @@
+//! `mesh status`: the whole picture on one screen.
+
+use mesh_sdk::Time;
+use mesh_sdk::condition::Severity;
+use mesh_sdk::decide::State;
+
+use super::Context;
+use super::online::{Online, is_running, store_fault};
+use crate::cli::StatusArgs;
+use crate::errors::{EXIT_NOT_WELL, Fault};
+use crate::printer::{Table, Tone};
+use crate::status::{self, ConditionView, LoopView, Picture, ProvisionView, time_text};
+
+/// More provisions than this are shown only where something is amiss.
+const SHOW_ALL: usize = 60;
+/// More than this are counted, not shown.
+const SHOW_AMISS: usize = 200;
+
+/// Runs it.
+pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let online = Online::start(cx)?;
+    let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
+    loop {
+        let (bus, now) = (installation.bus.as_ref(), online.clock.now());
+        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx));
+        let head = online.run(head).map_err(store_fault)?;
+        let text = !args.check && !cx.printer.is_json();
+        if text {
+            if args.watch.is_some() && cx.printer.is_terminal() {
+                cx.printer.clear();
+            }
+            let top = (head.mesh.as_str(), head.at, head.daemon);
+            show_top(cx, top, head.loops());
+            // The many consumers take longer to read than a person waits for the first line.
+            cx.printer.flush();
+        }
+        let picture = online
+            .run(status::read_rest(bus, head))
+            .map_err(store_fault)?;
+        if args.check {
+            return Ok(check(cx, &picture));
+        }
+        if text {
+            show_rest(cx, &picture);
+        } else {
+            cx.printer.json(&picture);
+        }
+        let Some(every) = args.watch else {
+            return Ok(code(&picture));
+        };
+        cx.printer.flush();
+        let stopped = online.run(async {
+            tokio::select! {
+                () = tokio::time::sleep(every) => false,
+                () = online.stop.cancelled() => true,
+            }
+        });
+        if stopped {
+            return Ok(code(&picture));
+        }
+    }
+}
+
+fn code(picture: &Picture) -> u8 {
+    if picture.is_well() { 0 } else { EXIT_NOT_WELL }
+}
+
+/// One line for monitors.
+fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
+    let fine = picture
+        .provisions
+        .iter()
+        .filter(|p| p.state.is_fine())
+        .count();
+    let worst = picture
+        .conditions
+        .iter()
+        .find(|c| c.condition.severity != Severity::Info);
+    let worst = worst.map(|c| format!("; {} {}", c.condition.id.kind, c.condition.id.subject));
+    let word = if picture.is_well() { "OK" } else { "NOT WELL" };
+    let all = picture.provisions.len();
+    cx.printer.answer(&format!(
+        "{word}: {fine} of {all} held{}",
+        worst.unwrap_or_default()
+    ));
+    code(picture)
+}
+
+pub(super) fn show_top<'l>(
+    cx: &Context<'_>,
+    (mesh, at, daemon): (&str, Time, bool),
+    all: impl Iterator<Item = &'l LoopView>,
+) {
+    let daemon = if daemon { "daemon runs" } else { "no daemon" };
+    let title = cx.printer.paint(Tone::Head, &format!("mesh {mesh}"));
+    cx.printer
+        .answer(&format!("{title}  {}  ({daemon})", time_text(at)));
+    loops(cx, all, at);
+}
+
+fn show_rest(cx: &Context<'_>, picture: &Picture) {
+    provisions(cx, picture);
+    leftovers(cx, picture);
+    conditions(cx, &picture.conditions, picture.at);
+    summary(cx, picture);
+}
+
+/// The whole screen.
+pub(super) fn show(cx: &Context<'_>, picture: &Picture) {
+    let top = (picture.mesh.as_str(), picture.at, picture.daemon);
+    show_top(cx, top, picture.loops.iter());
+    show_rest(cx, picture);
+}
+
+/// The last lines of `status` and `apply`.
+pub(super) fn summary(cx: &Context<'_>, picture: &Picture) {
+    let mut parts = Vec::new();
+    for (state, count) in picture.counts() {
+        parts.push(
+            cx.printer
+                .paint(tone(state), &format!("{count} {}", state.as_str())),
+        );
+    }
+    if parts.is_empty() {
+        parts.push("nothing is asked for".to_owned());
+    }
+    let serious = picture
+        .conditions
+        .iter()
+        .filter(|c| c.condition.severity != Severity::Info)
+        .count();
+    if serious > 0 {
+        parts.push(
+            cx.printer
+                .paint(Tone::Bad, &format!("{serious} conditions")),
+        );
+    }
+    cx.printer.answer(&parts.join(", "));
+}
+
+pub(super) fn tone(state: State) -> Tone {
+    match state {
+        State::Held | State::Disabled => Tone::Good,
+        State::Pending | State::Unknown => Tone::Warning,
+        State::Lost | State::Braked | State::Refused => Tone::Bad,
+    }
+}
+
+/// How long ago, in words.
+pub(super) fn ago(time: Option<Time>, now: Time) -> String {
+    let Some(time) = time else {
+        return "never".to_owned();
+    };
+    let seconds = now.since(time).as_secs();
+    match seconds {
+        0 => "now".to_owned(),
+        1..=119 => format!("{seconds} s ago"),
+        120..=7_199 => format!("{} min ago", seconds / 60),
+        7_200..=172_799 => format!("{} h ago", seconds / 3_600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time) {
+    let mut table = Table::new(vec![
+        "LOOP",
+        "STATE",
+        "SERVER",
+        "LAST PASS",
+        "NEXT PASS",
+        "ASKED",
+        "HELD",
+    ]);
+    for one in all {
+        table.row(loop_row(cx, one, at));
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+}
+
+fn loop_row(cx: &Context<'_>, one: &LoopView, now: Time) -> [String; 7] {
+    let tone = match one.state {
+        "late" | "closed" => Tone::Bad,
+        _ => Tone::Good,
+    };
+    let next = one.next_pass.map_or("-".to_owned(), |at| {
+        format!("in {} s", at.since(now).as_secs())
+    });
+    let asked = match one.asked {
+        true => one.summary.asked.to_string(),
+        false => "not asked: the adapter cannot".to_owned(),
+    };
+    let state = cx.printer.paint(tone, one.state);
+    let held = one.summary.held.to_string();
+    [
+        one.name.clone(),
+        state,
+        one.server.clone(),
+        ago(one.last_pass, now),
+        next,
+        asked,
+        held,
+    ]
+}
+
+fn provisions(cx: &Context<'_>, picture: &Picture) {
+    let all = picture.provisions.len() <= SHOW_ALL;
+    let shown = picture
+        .provisions
+        .iter()
+        .filter(|p| all || !p.state.is_fine());
+    let mut table = Table::new(vec![
+        "PROVIDER",
+        "CONSUMER",
+        "LOGIN",
+        "STATE",
+        "PROVEN BY",
+        "CHECKED",
+        "WHY",
+    ]);
+    for one in shown.clone().take(SHOW_AMISS) {
+        table.row(provision_row(cx, one, picture.at));
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+    let left_out = shown.count().saturating_sub(SHOW_AMISS);
+    if left_out > 0 {
+        cx.printer.answer(&format!(
+            "… and {left_out} more; `mesh status --json` has all"
+        ));
+    }
+}
+
+fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7] {
+    [
+        one.provider.to_string(),
+        one.consumer.to_string(),
+        one.login
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        cx.printer.paint(tone(one.state), one.state.as_str()),
+        one.proof.map(|p| p.to_string()).unwrap_or_default(),
+        ago(one.checked_at, now),
+        one.why.clone().unwrap_or_default(),
+    ]
+}
+
+fn leftovers(cx: &Context<'_>, picture: &Picture) {
+    let mut table = Table::new(vec![
+        "LEFT OVER ON",
+        "WAS FOR",
+        "LOGIN",
+        "KIND",
+        "UNTIL AT LEAST",
+    ]);
+    for one in &picture.leftovers {
+        let until = one.until.map(time_text).unwrap_or_default();
+        let (consumer, login) = (one.consumer.to_string(), one.login.to_string());
+        table.row([
+            one.provider.clone(),
+            consumer,
+            login,
+            one.kind.to_owned(),
+            until,
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+}
+
+/// Conditions as people read them: what, since when, what to do.
+pub(super) fn conditions(cx: &Context<'_>, all: &[ConditionView], now: Time) {
+    if !all.is_empty() {
+        cx.printer.answer("");
+    }
+    for one in all {
+        let condition = &one.condition;
+        let tone = match condition.severity {
+            Severity::Error => Tone::Bad,
+            Severity::Warning => Tone::Warning,
+            Severity::Info => Tone::Dim,
+        };
+        let kind = cx.printer.paint(tone, condition.id.kind.as_str());
+        let mut marks = Vec::new();
+        if condition.flapping {
+            marks.push("flapping".to_owned());
+        }
+        if one.stale {
+            marks.push("stale: its loop is late".to_owned());
+        }
+        if condition.status == mesh_sdk::condition::Status::Unknown {
+            marks.push("cannot be told now".to_owned());
+        }
+        if let Some(until) = one.silenced_until {
+            marks.push(format!("silenced until {}", time_text(until)));
+        } else if let Some(until) = one.acknowledged_until {
+            marks.push(format!("acknowledged until {}", time_text(until)));
+        }
+        let marks = if marks.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", marks.join("; "))
+        };
+        let since = ago(Some(condition.since), now);
+        cx.printer.answer(&format!(
+            "{kind} {} since {since}{marks}: {}",
+            condition.id.subject, condition.message
+        ));
+        cx.printer.answer(&format!(
+            "    {}",
+            cx.printer.paint(Tone::Dim, &condition.action)
+        ));
+    }
+}

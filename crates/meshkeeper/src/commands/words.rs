@@ -1,0 +1,379 @@
+//! The words that a person gives: pause, resume, approve, adopt, ack, silence.
+
+use mesh_sdk::bus::{Bucket, Key};
+use mesh_sdk::condition::ConditionType;
+use mesh_sdk::decide::Phase;
+use mesh_sdk::harness::{LoopRecord, read_records};
+use mesh_sdk::name::NameError;
+use mesh_sdk::{ConsumerName, ProviderName, Time};
+
+use super::Context;
+use super::online::{Online, store_fault};
+use crate::cli::{AdoptArgs, Approval, ApproveArgs, PauseArgs, ResumeArgs, SilenceArgs};
+use crate::errors::Fault;
+use crate::manifest::Manifest;
+use crate::status::{self, time_text};
+use crate::wiring::installation::Installation;
+use crate::wiring::shapes::{ProviderEntry, Subject, Word};
+use crate::wiring::words;
+
+/// A name as it was typed.
+pub(super) fn parse<T: TryFrom<String, Error = NameError>>(
+    what: &str,
+    text: &str,
+) -> Result<T, Fault> {
+    T::try_from(text.to_owned()).map_err(|error| Fault::Usage(format!("{what}: {error}")))
+}
+
+struct Speaker<'a> {
+    cx: &'a Context<'a>,
+    online: Online,
+    installation: Installation,
+    /// Only for names that nothing was applied for yet; a broken one keeps nobody from speaking.
+    manifest: Option<Manifest>,
+}
+
+impl<'a> Speaker<'a> {
+    fn new(cx: &'a Context<'a>) -> Result<Self, Fault> {
+        let manifest = cx.manifest_if_usable();
+        let online = Online::start(cx)?;
+        let (readable, mesh) = online.open_to_read(&cx.settings.data)?;
+        drop(readable);
+        let installation = online.open(&cx.settings.data, &mesh)?;
+        Ok(Self {
+            cx,
+            online,
+            installation,
+            manifest,
+        })
+    }
+    fn now(&self) -> Time {
+        self.online.clock.now()
+    }
+    /// Says a word and tells the person what follows from it.
+    fn say(&self, word: &Word, told: &str) -> Result<u8, Fault> {
+        let bus = self.installation.bus.as_ref();
+        self.online
+            .run(words::say(bus, word, self.now()))
+            .map_err(store_fault)?;
+        let when = if super::online::is_running(self.cx) {
+            "now"
+        } else {
+            "at the next `mesh apply`"
+        };
+        if self.cx.printer.is_json() {
+            self.cx.printer.json(word);
+        } else {
+            self.cx
+                .printer
+                .answer(&format!("{told}; it takes effect {when}."));
+        }
+        Ok(0)
+    }
+    /// Whether the manifest or the store knows a provider.
+    fn knows_provider(&self, name: &ProviderName) -> Result<bool, Fault> {
+        let named = |m: &Manifest| m.providers.contains_key(name);
+        if self.manifest.as_ref().is_some_and(named) {
+            return Ok(true);
+        }
+        let known = self.online.run(known(&self.installation, name));
+        Ok(known.map_err(store_fault)?.is_some())
+    }
+    /// Whether the manifest asks anything for a consumer, or the store knows that somebody did: of one
+    /// provider, or of any.
+    fn knows_consumer(
+        &self,
+        name: &ConsumerName,
+        provider: Option<&ProviderName>,
+    ) -> Result<bool, Fault> {
+        let fits = |p: &ProviderName| provider.is_none_or(|provider| p == provider);
+        let named = |m: &Manifest| {
+            let mut all = m.provisions.iter();
+            all.any(|needed| needed.consumer == *name && fits(&needed.provider))
+        };
+        if self.manifest.as_ref().is_some_and(named) {
+            return Ok(true);
+        }
+        let bus = self.installation.bus.as_ref();
+        let known = self.online.run(async {
+            for known in status::providers(bus).await? {
+                let key = Key::of(&[known.provider.as_str(), name.as_str()]);
+                if fits(&known.provider) && bus.get(Bucket::Wish, &key).await?.is_some() {
+                    return Ok(true);
+                }
+            }
+            Ok::<bool, mesh_sdk::bus::Fault>(false)
+        });
+        known.map_err(store_fault)
+    }
+    /// A consumer or a provider by that name.
+    fn subject(&self, name: &str) -> Result<Subject, Fault> {
+        let provider = match ProviderName::new(name) {
+            Ok(name) => self.knows_provider(&name)?.then_some(name),
+            Err(_) => None,
+        };
+        let consumer = match ConsumerName::new(name) {
+            Ok(name) => self.knows_consumer(&name, None)?.then_some(name),
+            Err(_) => None,
+        };
+        match (provider, consumer) {
+            (Some(provider), None) => Ok(Subject::Provider(provider)),
+            (None, Some(consumer)) => Ok(Subject::Consumer(consumer)),
+            (Some(_), Some(_)) => Err(Fault::Usage(format!(
+                "`{name}` is a provider and a consumer: say `provider/{name}` or `consumer/{name}`"
+            ))),
+            (None, None) => self.prefixed(name),
+        }
+    }
+    fn prefixed(&self, name: &str) -> Result<Subject, Fault> {
+        match name.split_once('/') {
+            Some(("provider", name)) => Ok(Subject::Provider(parse("provider", name)?)),
+            Some(("consumer", name)) => Ok(Subject::Consumer(parse("consumer", name)?)),
+            _ => Err(Fault::failed(
+                format!("there is no provider and no consumer `{name}`"),
+                "`mesh status` lists both",
+            )),
+        }
+    }
+}
+
+/// `mesh pause`.
+pub(super) fn pause(args: &PauseArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let speaker = Speaker::new(cx)?;
+    let subject = speaker.subject(&args.target)?;
+    let (at, until) = (speaker.now(), speaker.now() + bounded(args.length)?);
+    let told = format!(
+        "{subject} is paused until {}: looks go on, writes do not",
+        time_text(until)
+    );
+    let reason = "by `mesh pause`".to_owned();
+    speaker.say(
+        &Word::Pause {
+            subject,
+            until,
+            reason,
+            at,
+        },
+        &told,
+    )
+}
+
+/// `mesh resume`.
+pub(super) fn resume(args: &ResumeArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let speaker = Speaker::new(cx)?;
+    let subject = speaker.subject(&args.target)?;
+    let at = speaker.now();
+    let bus = speaker.installation.bus.as_ref();
+    let ended = Word::Pause {
+        subject: subject.clone(),
+        until: at,
+        reason: "ended by `mesh resume`".to_owned(),
+        at,
+    };
+    speaker
+        .online
+        .run(words::say(bus, &ended, at))
+        .map_err(store_fault)?;
+    let told = format!("{subject}: pause, brake and delays end");
+    speaker.say(&Word::Resume { subject, at }, &told)
+}
+
+/// `mesh adopt`.
+pub(super) fn adopt(args: &AdoptArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let speaker = Speaker::new(cx)?;
+    let consumer: ConsumerName = parse("consumer", &args.consumer)?;
+    let provider: ProviderName = parse("provider", &args.provider)?;
+    if !speaker.knows_consumer(&consumer, Some(&provider))? {
+        return Err(Fault::failed(
+            format!("the manifest asks nothing of {provider} for {consumer}"),
+            "write its `needs` table first, with the login and the password that it has",
+        ));
+    }
+    let at = speaker.now();
+    let told = format!("{consumer} on {provider}: its password is proven first, and never changed");
+    speaker.say(
+        &Word::Adopt {
+            provider,
+            consumer,
+            exact: args.exact,
+            at,
+        },
+        &told,
+    )
+}
+
+/// `mesh approve`.
+pub(super) fn approve(args: &ApproveArgs, cx: &Context<'_>) -> Result<u8, Fault> {
+    let speaker = Speaker::new(cx)?;
+    let provider: ProviderName = parse("provider", &args.provider)?;
+    let known = speaker
+        .online
+        .run(known(&speaker.installation, &provider))
+        .map_err(store_fault)?;
+    let known = known.ok_or_else(|| {
+        Fault::failed(
+            format!("no provider `{provider}` was ever applied"),
+            "`mesh status` lists them",
+        )
+    })?;
+    match args.what {
+        Approval::Server => approve_server(&speaker, &known),
+        Approval::Removals => approve_removals(&speaker, &known),
+    }
+}
+
+async fn known(
+    installation: &Installation,
+    provider: &ProviderName,
+) -> Result<Option<ProviderEntry>, mesh_sdk::bus::Fault> {
+    let all = status::providers(installation.bus.as_ref()).await?;
+    Ok(all.into_iter().find(|entry| entry.provider == *provider))
+}
+
+fn approve_server(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fault> {
+    let mut shown = None;
+    for name in &known.loops {
+        let bus = speaker.installation.bus.as_ref();
+        let entry = speaker
+            .online
+            .run(bus.get(Bucket::Loop, &Key::of(&[name])))
+            .map_err(store_fault)?;
+        let record: Option<LoopRecord> = entry.and_then(|e| serde_json::from_slice(&e.value).ok());
+        shown = shown.or_else(|| record.and_then(|r| r.server.changed_to));
+    }
+    let identity = shown.ok_or_else(|| {
+        Fault::failed(
+            format!("no other server answers for {}", known.provider),
+            "`mesh conditions` shows what waits for a word",
+        )
+    })?;
+    let told = format!("the server {identity} is meant for {}", known.provider);
+    let (provider, at) = (known.provider.clone(), speaker.now());
+    speaker.say(
+        &Word::ApproveServer {
+            provider,
+            identity,
+            at,
+        },
+        &told,
+    )
+}
+
+fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fault> {
+    let mut removals = std::collections::BTreeSet::new();
+    for name in &known.loops {
+        let label = name
+            .split_once('/')
+            .map_or(name.as_str(), |(_, label)| label);
+        let bus = speaker.installation.bus.as_ref();
+        let records = speaker
+            .online
+            .run(read_records(bus, label))
+            .map_err(store_fault)?;
+        for (consumer, record) in records {
+            if record
+                .departure
+                .is_some_and(|d| d.phase() == Phase::Leaving)
+            {
+                removals.insert((consumer, record.login));
+            }
+        }
+    }
+    if removals.is_empty() {
+        return Err(Fault::failed(
+            format!("nothing is leaving {}", known.provider),
+            "`mesh plan` shows what would go",
+        ));
+    }
+    for (consumer, login) in &removals {
+        speaker.cx.printer.note(&format!(
+            "may go: {consumer} (login {login}); its data stays"
+        ));
+    }
+    let told = format!(
+        "{} removals of {} may go, and no others",
+        removals.len(),
+        known.provider
+    );
+    let (provider, at) = (known.provider.clone(), speaker.now());
+    speaker.say(
+        &Word::ApproveRemovals {
+            provider,
+            removals,
+            at,
+        },
+        &told,
+    )
+}
+
+/// `mesh ack` and `mesh silence`.
+pub(super) fn about_condition(
+    args: &SilenceArgs,
+    cx: &Context<'_>,
+    silence: bool,
+) -> Result<u8, Fault> {
+    let speaker = Speaker::new(cx)?;
+    let kind = ConditionType::ALL
+        .iter()
+        .find(|t| t.as_str().eq_ignore_ascii_case(&args.condition));
+    let kind = kind
+        .ok_or_else(|| Fault::Usage(format!("there is no condition type `{}`", args.condition)))?;
+    let bus = speaker.installation.bus.as_ref();
+    let now = speaker.now();
+    let standing = speaker
+        .online
+        .run(status::conditions(bus, &[], now))
+        .map_err(store_fault)?;
+    let found = standing
+        .iter()
+        .find(|c| c.condition.id.kind == *kind && c.condition.id.subject == args.subject);
+    let found = found.ok_or_else(|| {
+        Fault::failed(
+            format!("no condition {kind} stands about `{}`", args.subject),
+            "`mesh conditions` lists those that do",
+        )
+    })?;
+    let until = now + bounded(args.length)?;
+    let (condition, reason) = (found.key.clone(), args.reason.clone());
+    let (word, told) = if silence {
+        let told = format!(
+            "{kind} about {} does not count until {}",
+            args.subject,
+            time_text(until)
+        );
+        (
+            Word::Silence {
+                condition,
+                reason,
+                until,
+                at: now,
+            },
+            told,
+        )
+    } else {
+        let told = format!(
+            "{kind} about {} is known until {}",
+            args.subject,
+            time_text(until)
+        );
+        (
+            Word::Ack {
+                condition,
+                reason,
+                until,
+                at: now,
+            },
+            told,
+        )
+    };
+    speaker.say(&word, &told)
+}
+
+fn bounded(length: std::time::Duration) -> Result<std::time::Duration, Fault> {
+    if length > words::LONGEST {
+        return Err(Fault::Usage(
+            "at most seven days; say it again when they are over".to_owned(),
+        ));
+    }
+    Ok(length)
+}

@@ -1,0 +1,230 @@
+//! The manifest's JSON Schema (draft 2020-12), put together from every kind's own.
+//!
+//! A schema alone cannot tell which kind a `needs` table is for, since that stands in another table. So
+//! such a table must fit one kind's values at least, with Meshkeeper's own keys added; which one it must
+//! be, and everything else, is `mesh check`'s.
+
+use serde_json::{Map, Value, json};
+
+use super::kinds::{KindInfo, Kinds};
+use super::timing::LENGTHS;
+use super::units;
+
+const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,62}$";
+
+/// The whole schema.
+pub fn manifest(kinds: &Kinds) -> Value {
+    let mut definitions = Map::new();
+    definitions.insert("secret".to_owned(), secret());
+    definitions.insert("provider".to_owned(), provider(kinds));
+    let mut needs = Vec::new();
+    for info in kinds.iter() {
+        needs.push(needs_of(info, &mut definitions));
+    }
+    if needs.is_empty() {
+        needs.push(json!({ "type": "object" }));
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A Meshkeeper manifest (mesh.toml)",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["mesh"],
+        "properties": {
+            "mesh": mesh(),
+            "provider": named(json!({ "$ref": "#/$defs/provider" }), "The backend servers, by name."),
+            "consumer": named(json!({
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "needs": named(json!({ "anyOf": needs }), "What it needs, by provider."),
+                },
+            }), "The consumers, by name."),
+        },
+        "$defs": definitions,
+    })
+}
+
+fn mesh() -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["id"],
+        "properties": {
+            "id": { "type": "string", "pattern": NAME, "description": "Tells this mesh's logins from others'. Do not change it later." },
+            "bus": { "const": "embedded", "description": "Where shared state is kept." },
+        },
+    })
+}
+
+fn named(table: Value, about: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": about,
+        "propertyNames": { "pattern": NAME },
+        "additionalProperties": table,
+    })
+}
+
+fn secret() -> Value {
+    json!({
+        "description": "Where a password is. The password itself never stands in the manifest.",
+        "type": "object",
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "properties": {
+            "env": { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "The name of a variable." },
+            "file": { "type": "string", "minLength": 1, "description": "A file, from the manifest's folder. One line break at its end does not count." },
+        },
+    })
+}
+
+fn provider(kinds: &Kinds) -> Value {
+    let words: Vec<&str> = kinds.words().collect();
+    let flag = |about: &str| json!({ "type": "boolean", "description": about });
+    let file = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    let mut properties = Map::new();
+    let mut put = |key: &str, value: Value| properties.insert(key.to_owned(), value);
+    let kind = match words.is_empty() {
+        true => json!({ "type": "string" }),
+        false => json!({ "enum": words, "description": "The kind of backend." }),
+    };
+    put("kind", kind);
+    put(
+        "url",
+        json!({ "type": "string", "description": "Where it is: scheme://host:port. No login, no password." }),
+    );
+    put(
+        "urls",
+        json!({ "type": "array", "minItems": 1, "items": { "type": "string" }, "description": "Several servers that do not share logins." }),
+    );
+    put(
+        "admin",
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["user"],
+            "description": "The admin login.",
+            "properties": {
+                "user": { "type": "string", "minLength": 1 },
+                "password": { "$ref": "#/$defs/secret" },
+                "weak": flag("Its password may be shorter than 8 bytes."),
+            },
+        }),
+    );
+    put(
+        "tls",
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "ca": file("PEM of the authorities to trust; the system's, if not given."),
+                "client_cert": file("PEM of our certificate."),
+                "client_key": file("PEM of its key."),
+                "dangerously_unverified": flag("Do not verify the server. A standing condition says so."),
+            },
+        }),
+    );
+    for length in &LENGTHS {
+        let (least, most) = (units::show(length.min), units::show(length.max));
+        put(
+            length.key,
+            json!({
+                "type": "string",
+                "default": units::show(length.default),
+                "description": format!("{}, such as \"60s\", \"5 min\", \"PT30M\"; from {least} to {most}.", capital(length.meaning)),
+            }),
+        );
+    }
+    put(
+        "max_removals",
+        json!({ "type": "integer", "minimum": 0, "default": 3, "description": "How many removals in an hour need nobody's word." }),
+    );
+    put(
+        "dangerously_plain",
+        flag("Allow a plain connection to another machine."),
+    );
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["kind"],
+        "oneOf": [{ "required": ["url"] }, { "required": ["urls"] }],
+        "properties": properties,
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Meshkeeper's own keys of a `needs` table.
+fn own_keys() -> Map<String, Value> {
+    let flag = |default: bool, about: &str| json!({ "type": "boolean", "default": default, "description": about });
+    let all = json!({
+        "login": { "type": "string", "minLength": 1, "description": "The login; the consumer's name, if not given." },
+        "password": { "$ref": "#/$defs/secret", "description": "Where its password is; made once and kept sealed, if not given." },
+        "enabled": flag(true, "Off keeps the login switched off, with data and password kept."),
+        "adopt": flag(false, "Take over a login of that name that exists."),
+        "exact": flag(false, "On an adopted login, take back rights beyond these."),
+        "weak": flag(false, "The given password may be shorter than 8 bytes."),
+    });
+    match all {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// One kind's values with our own keys added, its definitions moved to the common ones.
+fn needs_of(info: &KindInfo, definitions: &mut Map<String, Value>) -> Value {
+    let word = info.descriptor.kind;
+    let mut schema = info.schema.clone();
+    let own = schema.as_object_mut().and_then(|map| {
+        map.remove("$schema");
+        map.remove("$defs")
+    });
+    if let Some(Value::Object(own)) = own {
+        for (name, mut definition) in own {
+            move_references(&mut definition, word);
+            definitions.insert(format!("{word}.{name}"), definition);
+        }
+    }
+    move_references(&mut schema, word);
+    let Some(map) = schema.as_object_mut() else {
+        return json!({ "type": "object" });
+    };
+    map.insert(
+        "title".to_owned(),
+        json!(format!(
+            "What a consumer needs of a provider of kind \"{word}\""
+        )),
+    );
+    let properties = map.entry("properties").or_insert_with(|| json!({}));
+    if let Value::Object(properties) = properties {
+        properties.extend(own_keys());
+    }
+    schema
+}
+
+fn move_references(schema: &mut Value, word: &str) {
+    match schema {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(target) if key == "$ref" => {
+                        if let Some(name) = target.strip_prefix("#/$defs/") {
+                            *target = format!("#/$defs/{word}.{name}");
+                        }
+                    }
+                    other => move_references(other, word),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|item| move_references(item, word)),
+        _ => {}
+    }
+}

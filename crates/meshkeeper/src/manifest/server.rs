@@ -1,0 +1,294 @@
+//! One `[provider.NAME]` table: from what is written to a [`Provider`], or to every mistake in it.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use mesh_sdk::ProviderName;
+use mesh_sdk::adapter::{Admin, ProviderSettings, Refusal, Scheme, Tls};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::auth::{self, placeholder};
+use super::fields::{Fields, Item, Key, quoted, wrong_type};
+use super::kinds::{KindInfo, Kinds};
+use super::nearest::nearest;
+use super::provider::{AdminSource, Node, Provider, TlsSource};
+use super::timing::timing;
+use super::url;
+use crate::errors::Problem;
+
+const KEYS: &[&str] = &[
+    "kind",
+    "url",
+    "urls",
+    "admin",
+    "tls",
+    "verify_every",
+    "list_every",
+    "ask_timeout",
+    "apply_timeout",
+    "unknown_after",
+    "remove_after",
+    "grace",
+    "block_budget",
+    "max_removals",
+    "dangerously_plain",
+];
+
+/// What reading one provider needs to know.
+pub(super) struct Context<'c> {
+    pub(super) kinds: &'c Kinds,
+    /// The folder that relative paths start from.
+    pub(super) base: &'c Path,
+    /// The line of a byte.
+    pub(super) line: &'c dyn Fn(usize) -> usize,
+}
+
+/// Reads one table. With mistakes in it what could be read serves to check its consumers' tables, and
+/// nothing else; `None` if not even name and kind could.
+pub(super) fn read(
+    cx: &Context<'_>,
+    key: &Key<'_>,
+    item: &Item<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<Provider> {
+    let within = format!("[provider.{}]", key.get_ref().escape_debug());
+    let name = ProviderName::new(key.get_ref())
+        .map_err(|error| problems.push(Problem::error(key.span(), error.to_string())))
+        .ok();
+    let fields = Fields::of(key.get_ref(), item, "a table", problems)?;
+    fields.refuse_unknown(&within, KEYS, problems);
+    let kind = kind(cx, &fields, &within, problems);
+    let admin = auth::admin(cx.base, &fields, problems);
+    let tls = auth::tls(cx.base, &fields, problems);
+    let timing = timing(&fields, problems);
+    let max_removals = max_removals(&fields, problems);
+    let dangerously_plain = fields.flag("dangerously_plain", false, problems);
+    let urls = urls(&fields, &within, problems);
+    let (name, kind) = (name?, kind?);
+    let draft = Draft {
+        name: &name,
+        kind: &kind,
+        admin: &admin,
+        tls: &tls,
+        plain: dangerously_plain,
+    };
+    let nodes = draft.nodes(&fields, &urls, problems);
+    Some(Provider {
+        name: name.clone(),
+        kind: Arc::clone(&kind),
+        nodes,
+        admin,
+        tls,
+        dangerously_plain,
+        timing,
+        max_removals,
+        line: (cx.line)(key.span().start),
+        span: key.span(),
+    })
+}
+
+fn kind(
+    cx: &Context<'_>,
+    fields: &Fields<'_, '_>,
+    within: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<KindInfo>> {
+    let known = || cx.kinds.words().collect::<Vec<_>>().join(", ");
+    if fields.item("kind").is_none() {
+        let problem = Problem::error(
+            fields.span.clone(),
+            format!("`kind` is missing in {within}"),
+        );
+        problems.push(problem.help(format!("kinds: {}", known())));
+        return None;
+    }
+    let word = fields.text("kind", "the name of a kind, in quotes", problems)?;
+    if let Some(kind) = cx.kinds.get(word.get_ref()) {
+        return Some(Arc::clone(kind));
+    }
+    let problem = Problem::error(
+        word.span(),
+        format!("unknown kind {}", quoted(word.get_ref())),
+    );
+    problems.push(match nearest(word.get_ref(), cx.kinds.words()) {
+        Some(near) => problem.meant(format!("did you mean \"{near}\"?")),
+        None => problem.help(format!("kinds: {}; `mesh adapters` tells more", known())),
+    });
+    None
+}
+
+fn urls<'t>(
+    fields: &Fields<'t, '_>,
+    within: &str,
+    problems: &mut Vec<Problem>,
+) -> Vec<Spanned<&'t str>> {
+    const WANTED: &str = "an address in quotes, such as \"redis://127.0.0.1:6379\"";
+    match (fields.item("url"), fields.item("urls")) {
+        (Some(_), Some(many)) => {
+            let problem = Problem::error(many.span(), "both `url` and `urls` are given");
+            problems.push(problem.help(
+                "`url` is for one server, `urls = [ … ]` for several that do not share logins",
+            ));
+            Vec::new()
+        }
+        (None, None) => {
+            let problem =
+                Problem::error(fields.span.clone(), format!("`url` is missing in {within}"));
+            problems.push(problem.help("say where the server is: url = \"scheme://host:port\""));
+            Vec::new()
+        }
+        (Some(_), None) => fields.text("url", WANTED, problems).into_iter().collect(),
+        (None, Some(item)) => {
+            let DeValue::Array(list) = item.get_ref() else {
+                problems.push(wrong_type("urls", item, "a list of addresses in quotes"));
+                return Vec::new();
+            };
+            if list.is_empty() {
+                problems.push(Problem::error(item.span(), "`urls` names no server"));
+            }
+            let texts = list.iter().filter_map(|entry| match entry.get_ref() {
+                DeValue::String(text) => Some(Spanned::new(entry.span(), text.as_ref())),
+                _ => {
+                    problems.push(wrong_type("urls", entry, WANTED));
+                    None
+                }
+            });
+            texts.collect()
+        }
+    }
+}
+
+/// What is known of a provider before its servers are.
+struct Draft<'d> {
+    name: &'d ProviderName,
+    kind: &'d KindInfo,
+    admin: &'d Option<AdminSource>,
+    tls: &'d TlsSource,
+    plain: bool,
+}
+
+impl Draft<'_> {
+    fn nodes(
+        &self,
+        fields: &Fields<'_, '_>,
+        urls: &[Spanned<&str>],
+        problems: &mut Vec<Problem>,
+    ) -> Vec<Node> {
+        let mut nodes: Vec<(Node, Range<usize>)> = Vec::new();
+        for url in urls {
+            let Some(settings) = self.settings(url, problems) else {
+                continue;
+            };
+            let name = match settings.host.contains(':') {
+                true => format!("[{}]:{}", settings.host, settings.port),
+                false => format!("{}:{}", settings.host, settings.port),
+            };
+            if let Some((_, first)) = nodes.iter().find(|(node, _)| node.name == name) {
+                let problem = Problem::error(url.span(), format!("{name} is named twice"));
+                problems.push(problem.also(first.clone(), "first here"));
+                continue;
+            }
+            // A plain scheme was judged here, in the manifest's own words.
+            let mut judged = settings.clone();
+            judged.tls.dangerously_plain = true;
+            if let Err(Refusal { field, rule }) = self.kind.kind.check_provider(&judged) {
+                let span = match field.as_str() {
+                    "url" | "urls" | "scheme" | "host" | "port" | "path" => url.span(),
+                    other => fields.span_of_field(other).unwrap_or_else(|| url.span()),
+                };
+                problems.push(Problem::error(span, format!("`{field}`: {rule}")));
+            }
+            nodes.push((Node { name, settings }, url.span()));
+        }
+        nodes.into_iter().map(|(node, _)| node).collect()
+    }
+
+    fn settings(
+        &self,
+        text: &Spanned<&str>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<ProviderSettings> {
+        let mut refuse = |problem: Problem| problems.push(problem);
+        let url = url::parse(text.get_ref())
+            .map_err(|rule| {
+                refuse(
+                    Problem::error(text.span(), "this is not the address of a server").meant(rule),
+                )
+            })
+            .ok()?;
+        let schemes = self.kind.descriptor.schemes;
+        let Some(scheme) = schemes.iter().find(|scheme| scheme.name == url.scheme) else {
+            refuse(self.wrong_scheme(text.span(), &url.scheme));
+            return None;
+        };
+        let port = url.port.unwrap_or(scheme.default_port);
+        let mut settings = ProviderSettings::new(self.name.clone(), scheme.name, &url.host, port);
+        settings.path = url.path;
+        // The real password is read when the provider is opened; here it only matters that there is one.
+        settings.admin = self.admin.as_ref().map(|admin| Admin {
+            user: admin.user.clone(),
+            password: admin.password.as_ref().map(|_| placeholder()),
+        });
+        settings.tls = Tls::default();
+        settings.tls.dangerously_unverified = self.tls.dangerously_unverified;
+        settings.tls.dangerously_plain = self.plain;
+        if !scheme.encrypted {
+            if self.tls != &TlsSource::default() {
+                let problem = Problem::error(
+                    text.span(),
+                    format!("`tls` is given, but `{}` is not encrypted", scheme.name),
+                );
+                refuse(self.point_to_tls(problem, schemes));
+            }
+            if !settings.is_loopback() && !self.plain {
+                let problem = Problem::error(
+                    text.span(),
+                    format!(
+                        "`{}` would send passwords in plain over the network",
+                        scheme.name
+                    ),
+                );
+                refuse(self.point_to_tls(problem, schemes).help(
+                    "if this network is safe all the same, say so: dangerously_plain = true",
+                ));
+            }
+        }
+        Some(settings)
+    }
+
+    fn point_to_tls(&self, problem: Problem, schemes: &[Scheme]) -> Problem {
+        match schemes.iter().find(|scheme| scheme.encrypted) {
+            Some(tls) => problem.meant(format!("use {}://", tls.name)),
+            None => problem.meant("this kind knows no encrypted scheme"),
+        }
+    }
+
+    fn wrong_scheme(&self, span: Range<usize>, scheme: &str) -> Problem {
+        let kind = self.kind.descriptor.kind;
+        let names: Vec<String> = self
+            .kind
+            .descriptor
+            .schemes
+            .iter()
+            .map(|scheme| format!("{}://", scheme.name))
+            .collect();
+        let message = format!("kind \"{kind}\" is not spoken to with {}", quoted(scheme));
+        Problem::error(span, message).meant(format!("expected {}", names.join(" or ")))
+    }
+}
+
+fn max_removals(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> u32 {
+    const DEFAULT: u32 = 3;
+    let Some(number) = fields.number("max_removals", problems) else {
+        return DEFAULT;
+    };
+    u32::try_from(*number.get_ref()).unwrap_or_else(|_| {
+        problems.push(
+            Problem::error(number.span(), "`max_removals` counts logins an hour")
+                .meant("0 or more"),
+        );
+        DEFAULT
+    })
+}

@@ -1,0 +1,464 @@
+//! Reading the picture from the bus: first what is small, then everyone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mesh_sdk::book;
+use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::decide::conditions::Kept;
+use mesh_sdk::decide::{
+    Last, Phase, Record, ServerRecord, Settings, State, Unknown, Wanted, state_of,
+};
+use mesh_sdk::harness::{LoopRecord, read_records};
+use mesh_sdk::{ConsumerName, ProviderName, Time};
+
+use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView};
+use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry, Word};
+use crate::wiring::{wish, words};
+
+/// What is small, however many consumers there are: the providers and their loops.
+pub struct Head {
+    /// The mesh's id.
+    pub mesh: String,
+    /// When it was read.
+    pub at: Time,
+    /// Whether a daemon runs on the data folder.
+    pub daemon: bool,
+    providers: Vec<ProviderEntry>,
+    loops: Vec<(LoopView, Option<LoopRecord>)>,
+}
+
+impl Head {
+    /// Every loop.
+    pub fn loops(&self) -> impl Iterator<Item = &LoopView> {
+        self.loops.iter().map(|(view, _)| view)
+    }
+}
+
+/// Reads what is small. `daemon`: whether one runs on the data folder.
+pub async fn read_head(
+    bus: &dyn Bus,
+    mesh: &str,
+    now: Time,
+    daemon: bool,
+) -> Result<Head, PictureFault> {
+    let providers = providers(bus).await?;
+    let loops = loops(bus, &providers, now, daemon).await?;
+    Ok(Head {
+        mesh: mesh.to_owned(),
+        at: now,
+        daemon,
+        providers,
+        loops,
+    })
+}
+
+/// Reads the conditions that stand.
+pub async fn read_conditions(
+    bus: &dyn Bus,
+    head: &Head,
+) -> Result<Vec<ConditionView>, PictureFault> {
+    conditions(bus, &head.loops, head.at).await
+}
+
+/// Reads all the rest.
+pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFault> {
+    let conditions = read_conditions(bus, &head).await?;
+    let (provisions, leftovers) = provisions(bus, &head.providers, &head.loops).await?;
+    Ok(Picture {
+        mesh: head.mesh,
+        at: head.at,
+        daemon: head.daemon,
+        loops: head.loops.into_iter().map(|(view, _)| view).collect(),
+        provisions,
+        conditions,
+        deliveries: [],
+        rotations: [],
+        hosts: [],
+        leftovers,
+        strangers: BTreeMap::new(),
+    })
+}
+
+/// Puts the picture together. `daemon`: whether one runs on the data folder.
+pub async fn read(
+    bus: &dyn Bus,
+    mesh: &str,
+    now: Time,
+    daemon: bool,
+) -> Result<Picture, PictureFault> {
+    let head = read_head(bus, mesh, now, daemon).await?;
+    read_rest(bus, head).await
+}
+
+/// One consumer, with its record on each node.
+pub struct One {
+    /// How it stands.
+    pub view: ProvisionView,
+    /// By node.
+    pub records: Vec<(String, Record)>,
+}
+
+/// Reads one consumer of every provider that it asks, or of one of them; not the others.
+pub async fn read_one(
+    bus: &dyn Bus,
+    head: &Head,
+    consumer: &ConsumerName,
+    provider: Option<&ProviderName>,
+) -> Result<Vec<One>, PictureFault> {
+    let mut found = Vec::new();
+    for known in &head.providers {
+        if provider.is_some_and(|name| *name != known.provider) {
+            continue;
+        }
+        let key = Key::of(&[known.provider.as_str(), consumer.as_str()]);
+        let Some(entry) = bus.get(Bucket::Wish, &key).await? else {
+            continue;
+        };
+        let entry: WishEntry = parse("wish", &entry.key, &entry.value)?;
+        if entry.standing == Standing::Retired {
+            continue;
+        }
+        let mut nodes = Vec::new();
+        for name in known.loops.iter().filter(|_| !known.gone) {
+            let mut node = NodeRecords::of(name, &head.loops);
+            let key = Key::of(&[&node.label, consumer.as_str()]);
+            if let Some(stored) = bus.get(Bucket::Record, &key).await? {
+                let record = parse("record", &stored.key, &stored.value)?;
+                node.records.insert(consumer.clone(), record);
+            }
+            nodes.push(node);
+        }
+        let view = provision(&entry, &nodes, closed(known));
+        let records = nodes.into_iter();
+        let records = records.filter_map(|mut n| Some((n.label, n.records.remove(consumer)?)));
+        found.push(One {
+            view,
+            records: records.collect(),
+        });
+    }
+    Ok(found)
+}
+
+fn parse<'a, T: serde::Deserialize<'a>>(
+    what: &str,
+    key: &Key,
+    value: &'a [u8],
+) -> Result<T, Fault> {
+    serde_json::from_slice(value).map_err(|error| Fault::Corrupt(format!("{what} {key}: {error}")))
+}
+
+fn closed(provider: &ProviderEntry) -> Option<&str> {
+    provider.closed.as_ref().map(|closed| closed.why.as_str())
+}
+
+/// Every provider that the running program knows or knew.
+pub async fn providers(bus: &dyn Bus) -> Result<Vec<ProviderEntry>, Fault> {
+    let snapshot = bus.list(Bucket::Meta, &Key::of(&["provider"])).await?;
+    let parsed = snapshot.entries.iter().map(|entry| {
+        serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("provider {}: {error}", entry.key)))
+    });
+    parsed.collect()
+}
+
+/// Every loop of the providers that are in the manifest, with what it keeps.
+pub async fn loops(
+    bus: &dyn Bus,
+    providers: &[ProviderEntry],
+    now: Time,
+    daemon: bool,
+) -> Result<Vec<(LoopView, Option<LoopRecord>)>, Fault> {
+    let mut loops = Vec::new();
+    for provider in providers.iter().filter(|p| !p.gone) {
+        for name in &provider.loops {
+            let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
+            let record: Option<LoopRecord> = match entry {
+                Some(entry) => Some(
+                    serde_json::from_slice(&entry.value)
+                        .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))?,
+                ),
+                None => None,
+            };
+            loops.push((
+                view_of(name, provider, record.as_ref(), now, daemon),
+                record,
+            ));
+        }
+    }
+    Ok(loops)
+}
+
+fn view_of(
+    name: &str,
+    provider: &ProviderEntry,
+    record: Option<&LoopRecord>,
+    now: Time,
+    daemon: bool,
+) -> LoopView {
+    let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
+    let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
+    let state = match next_pass {
+        _ if provider.closed.is_some() => "closed",
+        _ if !daemon => "stopped",
+        None => "waiting",
+        Some(at) if now > at + slack => "late",
+        Some(_) => "running",
+    };
+    LoopView {
+        name: name.to_owned(),
+        class: "provisioner".to_owned(),
+        state,
+        last_pass: record.and_then(|r| r.last_pass),
+        next_pass,
+        server: record.map(|r| r.version.clone()).unwrap_or_default(),
+        summary: record.map(|r| r.summary).unwrap_or_default(),
+        asked: provider.can_ask,
+    }
+}
+
+/// Conditions that stand, worst first, with what people said.
+pub async fn conditions(
+    bus: &dyn Bus,
+    loops: &[(LoopView, Option<LoopRecord>)],
+    now: Time,
+) -> Result<Vec<ConditionView>, PictureFault> {
+    let said: Vec<Word> = words::read(bus).await?.words().cloned().collect();
+    let mut all = Vec::new();
+    for entry in bus
+        .list(Bucket::Condition, &Key::everything())
+        .await?
+        .entries
+    {
+        let kept: Kept = serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
+        if !kept.raised {
+            continue;
+        }
+        let key = book::key_of(&kept.condition.id);
+        let owner = loops
+            .iter()
+            .find(|(view, _)| view.name == kept.condition.id.owner);
+        let stale = owner.is_some_and(|(view, _)| view.state == "late");
+        let until = |silence: bool| until(&said, &key, silence, now);
+        all.push(ConditionView {
+            acknowledged_until: until(false),
+            silenced_until: until(true),
+            condition: kept.condition,
+            stale,
+            key,
+        });
+    }
+    all.sort_by(|a, b| {
+        let weight = |c: &ConditionView| std::cmp::Reverse(c.condition.severity);
+        (weight(a), &a.condition.id).cmp(&(weight(b), &b.condition.id))
+    });
+    Ok(all)
+}
+
+fn until(said: &[Word], key: &str, silence: bool, now: Time) -> Option<Time> {
+    let ends = said.iter().filter_map(|word| match word {
+        Word::Silence {
+            condition, until, ..
+        } if silence && condition == key => Some(*until),
+        Word::Ack {
+            condition, until, ..
+        } if !silence && condition == key => Some(*until),
+        _ => None,
+    });
+    ends.filter(|until| *until > now).max()
+}
+
+type Provisions = (Vec<ProvisionView>, Vec<Leftover>);
+
+async fn provisions(
+    bus: &dyn Bus,
+    providers: &[ProviderEntry],
+    loops: &[(LoopView, Option<LoopRecord>)],
+) -> Result<Provisions, PictureFault> {
+    let mut by_provider: BTreeMap<ProviderName, Vec<WishEntry>> = BTreeMap::new();
+    for (_, (_, entry)) in wish::entries(bus).await? {
+        if entry.standing != Standing::Retired {
+            by_provider
+                .entry(entry.provider.clone())
+                .or_default()
+                .push(entry);
+        }
+    }
+    let (mut provisions, mut leftovers) = (Vec::new(), Vec::new());
+    for provider in providers.iter().filter(|p| !p.gone) {
+        let mut wanted = by_provider.remove(&provider.provider).unwrap_or_default();
+        wanted.sort_by(|a, b| a.consumer.cmp(&b.consumer));
+        let mut nodes = Vec::new();
+        for name in &provider.loops {
+            let mut node = NodeRecords::of(name, loops);
+            node.records = read_records(bus, &node.label).await?.into_iter().collect();
+            let times = provider.removal_times();
+            add_leftovers(&mut leftovers, &node.label, &node.records, &times);
+            nodes.push(node);
+        }
+        let closed = closed(provider);
+        provisions.extend(wanted.iter().map(|entry| provision(entry, &nodes, closed)));
+    }
+    for refused in by_provider.into_values().flatten() {
+        provisions.push(provision(&refused, &[], None));
+    }
+    Ok((provisions, leftovers))
+}
+
+/// What is kept of one node.
+struct NodeRecords {
+    label: String,
+    last_pass: Option<Time>,
+    /// The server does not answer: told once, and not in each record (C-6).
+    down: Option<Unknown>,
+    records: BTreeMap<ConsumerName, Record>,
+}
+
+impl NodeRecords {
+    fn of(name: &str, loops: &[(LoopView, Option<LoopRecord>)]) -> Self {
+        let label = name.split_once('/').map_or(name, |(_, label)| label);
+        let found = loops.iter().find(|(view, _)| view.name == name);
+        let server: Option<&ServerRecord> =
+            found.and_then(|(_, record)| Some(&record.as_ref()?.server));
+        Self {
+            label: label.to_owned(),
+            last_pass: server.and_then(|s| s.last_pass),
+            down: server.and_then(|s| s.down.clone()),
+            records: BTreeMap::new(),
+        }
+    }
+
+    /// A consumer's record; while the server is silent it is one that cannot be asked.
+    fn record(&self, wanted: &Wanted) -> Option<Record> {
+        let record = self.records.get(&wanted.consumer);
+        let record = record.filter(|r| r.login == wanted.login).cloned();
+        let Some(down) = &self.down else {
+            return record;
+        };
+        let mut record = record.unwrap_or_else(|| Record::new(wanted.login.clone()));
+        record.unknown.get_or_insert_with(|| down.clone());
+        Some(record)
+    }
+}
+
+fn add_leftovers(
+    leftovers: &mut Vec<Leftover>,
+    label: &str,
+    records: &BTreeMap<ConsumerName, Record>,
+    settings: &Settings,
+) {
+    for (consumer, record) in records {
+        if let Some(departure) = &record.departure {
+            let kind = match departure.phase() {
+                Phase::Leaving => "leaving",
+                Phase::Off => "disabled",
+            };
+            leftovers.push(Leftover {
+                provider: label.to_owned(),
+                consumer: consumer.clone(),
+                login: record.login.clone(),
+                kind,
+                until: Some(departure.until(settings)),
+            });
+        }
+        for login in &record.superseded {
+            leftovers.push(Leftover {
+                provider: label.to_owned(),
+                consumer: consumer.clone(),
+                login: login.clone(),
+                kind: "superseded",
+                until: None,
+            });
+        }
+    }
+}
+
+fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> ProvisionView {
+    let mut view = ProvisionView {
+        provider: entry.provider.clone(),
+        consumer: entry.consumer.clone(),
+        login: entry.login.clone(),
+        state: State::Pending,
+        proof: None,
+        checked_at: None,
+        applied_at: None,
+        why: entry.why.clone(),
+    };
+    let Some(wanted) = entry.wanted() else {
+        view.state = State::Refused;
+        return view;
+    };
+    let mut worst: Option<State> = None;
+    for node in nodes {
+        let record = node.record(&wanted);
+        let record = record.as_ref();
+        let state = record.map_or(State::Pending, |record| state_of(&wanted, record));
+        if worst.is_none_or(|before| state > before) {
+            worst = Some(state);
+            view.state = state;
+            let why = record.and_then(|record| why(state, record));
+            let why = why.map(|why| {
+                if nodes.len() > 1 {
+                    format!("{}: {why}", node.label)
+                } else {
+                    why
+                }
+            });
+            view.why = why.or_else(|| entry.why.clone());
+        }
+        if let Some(record) = record {
+            let checked = checked_at(record, node.last_pass);
+            view.checked_at = view
+                .checked_at
+                .map_or(checked, |before| checked.map(|at| at.min(before)));
+            view.applied_at = view.applied_at.max(record.applied_at);
+            if let Last::Held { proof, .. } = &record.last {
+                view.proof = Some(*proof);
+            }
+        }
+    }
+    // Nobody asks for it: what was known last is no answer (H-7).
+    if let (Some(why), State::Held | State::Disabled | State::Pending) = (closed, view.state) {
+        view.state = State::Unknown;
+        view.why = Some(why.to_owned());
+    }
+    view
+}
+
+/// When the backend answered last: held ones with every whole pass, others when they were seen so.
+fn checked_at(record: &Record, last_pass: Option<Time>) -> Option<Time> {
+    match (&record.unknown, &record.last) {
+        (_, Last::Never) => None,
+        (Some(unknown), _) => Some(unknown.since).min(last_pass),
+        (None, Last::Lost { at, .. }) => Some(*at),
+        (None, Last::Held { since, .. }) => {
+            last_pass.map_or(Some(*since), |at| Some(at.max(*since)))
+        }
+    }
+}
+
+fn why(state: State, record: &Record) -> Option<String> {
+    let lost = match &record.last {
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } if detail.is_empty() => Some(differences.to_string()),
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } => Some(format!("{differences}: {detail}")),
+        Last::Held { warning, .. } => warning.as_ref().map(ToString::to_string),
+        Last::Never => None,
+    };
+    match state {
+        State::Unknown => record.unknown.as_ref().map(|u| u.why.to_string()),
+        State::Refused if record.taken.is_some() => {
+            Some("the login exists and is not ours".to_owned())
+        }
+        State::Held | State::Disabled => lost,
+        _ => record.failed.as_ref().map(ToString::to_string).or(lost),
+    }
+}

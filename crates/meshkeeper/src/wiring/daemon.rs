@@ -1,0 +1,344 @@
+//! `mesh up`: all loops until it is told to stop; the manifest and people's words as they come.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use mesh_sdk::bus::{Bucket, Key};
+use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::backoff;
+use mesh_sdk::harness::{Observer, ProviderWish};
+use mesh_sdk::scrub::Scrubber;
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::fleet::{self, Common, OpenFault, Running};
+use super::installation::Installation;
+use super::oneshot::{RunFault, read_lock};
+use super::owner::WishOwner;
+use super::shapes::Closed;
+use super::wish::{self, Builder, Built};
+use super::words::{self, Said};
+use crate::manifest::{Machine, Manifest, Provider};
+
+/// The longest time between two readings of the manifest, so that a wish is confirmed.
+const REREAD: Duration = Duration::from_secs(600);
+/// The shortest, while something leaves quickly.
+const REREAD_MIN: Duration = Duration::from_secs(1);
+/// After a wish in which somebody had no password yet: with the password it is another one.
+const AFTER_NEW: Duration = Duration::from_secs(5);
+/// A provider whose admin password could not be read is tried again this often.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// What reaches the daemon from outside.
+pub enum Outside {
+    /// The manifest was read again and can be used.
+    Manifest(Arc<Manifest>),
+    /// It cannot be used; why.
+    Unreadable(String),
+}
+
+/// Asks for the manifest to be read again.
+pub type Reread = Box<dyn Fn() + Send + Sync>;
+
+/// A running daemon.
+pub struct Daemon {
+    installation: Arc<Installation>,
+    common: Common,
+    manifest: Arc<RwLock<Arc<Manifest>>>,
+    clock: Clock,
+    loops: BTreeMap<ProviderName, Seats>,
+    without_loop: Vec<(ProviderName, Closed)>,
+    wishes: BTreeMap<ProviderName, ProviderWish>,
+    owner: WishOwner,
+    generation: u64,
+    /// The newest request for a pass, and whether the manifest is read again before it is handed on.
+    asked: u64,
+    reading_first: bool,
+    /// So many wishes in a row had somebody without a password.
+    with_new: u32,
+    stop: CancellationToken,
+    source_key: Secret,
+    adoptions: HashMap<(ProviderName, ConsumerName), bool>,
+}
+
+struct Seats {
+    running: Vec<Running>,
+    made_of: fleet::MadeOf,
+}
+
+impl Daemon {
+    /// Puts the wish in force and starts a loop for each server.
+    pub async fn start(
+        installation: Arc<Installation>,
+        manifest: Arc<Manifest>,
+        clock: Clock,
+        scrubber: Arc<Scrubber>,
+        observers: Vec<Arc<dyn Observer>>,
+        stop: CancellationToken,
+    ) -> Result<Self, RunFault> {
+        let manifest = Arc::new(RwLock::new(manifest));
+        let common = Common::of(
+            &installation,
+            Arc::clone(&manifest),
+            clock,
+            scrubber,
+            observers,
+        );
+        let source_key = installation.secrets.digest_key().clone();
+        let mut daemon = Self {
+            owner: WishOwner::open(installation.bus.as_ref()).await?,
+            installation,
+            common,
+            clock,
+            loops: BTreeMap::new(),
+            without_loop: Vec::new(),
+            wishes: BTreeMap::new(),
+            generation: 0,
+            asked: 0,
+            reading_first: false,
+            with_new: 0,
+            stop,
+            source_key,
+            adoptions: HashMap::new(),
+            manifest,
+        };
+        let current = read_lock(&daemon.manifest);
+        daemon.take_wish(&current).await?;
+        daemon.installation.replacement_told().await?;
+        Ok(daemon)
+    }
+
+    /// Runs until it is told to stop; then every loop finishes its step.
+    pub async fn run(
+        mut self,
+        mut outside: mpsc::Receiver<Outside>,
+        reread: Reread,
+    ) -> Result<(), RunFault> {
+        let mut bell = self
+            .installation
+            .bus
+            .watch(Bucket::Word, &Key::everything())
+            .await?;
+        let stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                message = outside.recv() => match message {
+                    Some(message) => self.take(message).await,
+                    None => break,
+                },
+                _ = bell.next() => self.hear_words(&reread).await,
+                () = tokio::time::sleep(self.patience()) => {
+                    self.retry_without_loop().await;
+                    reread();
+                }
+            }
+        }
+        info!("stopping: every loop finishes its step");
+        for (_, seats) in std::mem::take(&mut self.loops) {
+            for running in seats.running {
+                running.stop().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until the next reading of the manifest.
+    fn patience(&self) -> Duration {
+        let manifest = read_lock(&self.manifest);
+        let wanted = manifest
+            .providers
+            .values()
+            .map(|p| p.timing.list_every.min(p.timing.remove_after));
+        let usual = wanted.min().unwrap_or(REREAD).clamp(REREAD_MIN, REREAD);
+        match (self.with_new, self.without_loop.is_empty()) {
+            (0, true) => usual,
+            (0, false) => usual.min(RETRY),
+            (n, _) => usual.min(backoff(AFTER_NEW, n - 1, REREAD)),
+        }
+    }
+
+    async fn take(&mut self, message: Outside) {
+        let outcome = match message {
+            Outside::Manifest(manifest) => {
+                match self.manifest.write() {
+                    Ok(mut current) => *current = Arc::clone(&manifest),
+                    Err(poisoned) => *poisoned.into_inner() = Arc::clone(&manifest),
+                }
+                self.take_wish(&manifest).await
+            }
+            Outside::Unreadable(why) => self.keep_wish(&why).await,
+        };
+        if let Err(fault) = outcome {
+            error!("the wish could not be put in force; the last one stays: {fault}");
+        }
+        if std::mem::take(&mut self.reading_first) {
+            self.hand_words_on().await;
+        }
+    }
+
+    /// The last good wish stays in force, and a condition says so.
+    async fn keep_wish(&mut self, why: &str) -> Result<(), RunFault> {
+        warn!("the manifest cannot be used; the last good wish stays in force: {why}");
+        let (bus, now) = (self.installation.bus.as_ref(), self.clock.now());
+        Ok(self
+            .owner
+            .look_unreadable(bus, now, self.generation, why)
+            .await?)
+    }
+
+    async fn take_wish(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
+        let said = words::read(self.installation.bus.as_ref()).await?;
+        let no_key = Secret::new([]);
+        let builder = Builder {
+            secrets: Some(&self.installation.secrets),
+            fallback_key: &no_key,
+            source: &Machine,
+            may_write: true,
+            replaced: self.installation.replaced.is_some(),
+            adoptions: words::adoptions(&said),
+        };
+        self.adoptions.clone_from(&builder.adoptions);
+        let mut built = builder.build(manifest).await?;
+        self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
+        let bus = self.installation.bus.as_ref();
+        self.generation = wish::publish(bus, &mut built, self.clock.now()).await?;
+        self.wishes = std::mem::take(&mut built.wishes);
+        self.settle_loops(manifest).await?;
+        for (name, seats) in &self.loops {
+            for running in &seats.running {
+                running
+                    .wish(self.wishes.get(name).cloned().unwrap_or_default())
+                    .await;
+            }
+        }
+        self.look(&built, manifest).await
+    }
+
+    async fn look(&mut self, built: &Built, manifest: &Manifest) -> Result<(), RunFault> {
+        let replaced = self.installation.replaced.as_deref();
+        let facts = self
+            .owner
+            .facts(built, &self.without_loop, replaced, manifest);
+        let (bus, now) = (self.installation.bus.as_ref(), self.clock.now());
+        self.owner.look(bus, now, self.generation, facts).await?;
+        Ok(WishOwner::retire(bus, now, self.generation, manifest).await?)
+    }
+
+    /// Loops of providers that changed are stopped and started anew; those that left are stopped, and
+    /// what they hold is left. A provider that cannot be read keeps the loop it has (O-29).
+    async fn settle_loops(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
+        let names: Vec<ProviderName> = self.loops.keys().cloned().collect();
+        for name in names {
+            let keep = match (manifest.providers.get(&name), self.loops.get(&name)) {
+                (Some(new), Some(seats)) => seats.made_of.fits(new, &self.source_key, &Machine),
+                (None, _) => !manifest.is_whole(),
+                (_, None) => true,
+            };
+            if !keep && let Some(seats) = self.loops.remove(&name) {
+                for running in seats.running {
+                    running.stop().await;
+                }
+            }
+        }
+        self.without_loop.clear();
+        for provider in manifest.providers.values() {
+            if !self.loops.contains_key(&provider.name) {
+                self.start_loops(provider).await?;
+            }
+        }
+        let bus = self.installation.bus.as_ref();
+        Ok(fleet::publish_providers(bus, manifest, &self.without_loop).await?)
+    }
+
+    async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
+        let stop = self.stop.child_token();
+        let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
+        let seats = match self.common.open(provider, &Machine, &stop).await {
+            Ok(seats) => seats,
+            Err(fault) => {
+                let closed = fault.closed();
+                if let (None, OpenFault::Store(fault)) = (&closed, fault) {
+                    return Err(fault.into());
+                }
+                let closed = closed.into_iter();
+                for closed in closed {
+                    warn!("no loop for now: {}", closed.why);
+                    self.without_loop.push((provider.name.clone(), closed));
+                }
+                return Ok(());
+            }
+        };
+        let said = words::read(self.installation.bus.as_ref()).await?;
+        self.asked = self.asked.max(said.pass());
+        let mut running = Vec::with_capacity(seats.len());
+        for mut seat in seats {
+            seat.set_wish(self.wishes.get(&provider.name).cloned().unwrap_or_default());
+            seat.hear_words(&said);
+            seat.inner.core_mut().hint();
+            info!(provider = seat.inner.label(), "the loop starts");
+            let every = provider.timing.verify_every;
+            running.push(Running::start(seat, self.clock, every, stop.child_token()));
+        }
+        self.loops
+            .insert(provider.name.clone(), Seats { running, made_of });
+        Ok(())
+    }
+
+    async fn retry_without_loop(&mut self) {
+        if self.without_loop.is_empty() {
+            return;
+        }
+        let manifest = read_lock(&self.manifest);
+        if let Err(fault) = self.settle_loops(&manifest).await {
+            error!("the loops could not be started: {fault}");
+        }
+    }
+
+    /// People said something. Who asks for a pass means the manifest as it is now: it is read again
+    /// before the loops hear of that.
+    async fn hear_words(&mut self, reread: &Reread) {
+        match words::read(self.installation.bus.as_ref()).await {
+            Ok(said) => {
+                if said.pass() > self.asked {
+                    self.asked = said.pass();
+                    self.reading_first = true;
+                    reread();
+                }
+                self.tell_words(said).await;
+            }
+            Err(fault) => error!("what people said cannot be read: {fault}"),
+        }
+    }
+
+    /// The manifest was read again.
+    async fn hand_words_on(&mut self) {
+        match words::read(self.installation.bus.as_ref()).await {
+            Ok(said) => self.tell_words(said).await,
+            Err(fault) => error!("what people said cannot be read: {fault}"),
+        }
+    }
+
+    async fn tell_words(&mut self, said: Said) {
+        let adopting = words::adoptions(&said) != self.adoptions;
+        let said = if self.reading_first {
+            said.without_pass()
+        } else {
+            said
+        };
+        let said = Arc::new(said);
+        for running in self.loops.values().flat_map(|seats| &seats.running) {
+            running.words(Arc::clone(&said)).await;
+        }
+        if adopting {
+            let manifest = read_lock(&self.manifest);
+            if let Err(fault) = self.take_wish(&manifest).await {
+                error!("the wish could not be put in force: {fault}");
+            }
+        }
+    }
+}

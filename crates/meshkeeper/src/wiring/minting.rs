@@ -1,0 +1,275 @@
+//! Making passwords, many with few writes: sealed on the disk first, then the version in force (H-22).
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use async_trait::async_trait;
+use mesh_bus::mint;
+use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Put, Write};
+use mesh_sdk::harness::{Mint, MintFault, Minted};
+use mesh_sdk::vault::{SecretId, Vault, VaultFault};
+use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
+
+use super::secrets::{Secrets, SecretsFault, Stored, missing, unsealed};
+use super::shapes::{Standing, WishEntry};
+use crate::manifest::Manifest;
+
+/// Up to so many versions are read one by one.
+const FEW: usize = 64;
+
+type Outcome = Result<Secret, MintFault>;
+
+fn not_now(why: impl std::fmt::Display) -> MintFault {
+    MintFault::NotNow(why.to_string())
+}
+
+impl Secrets {
+    /// New passwords for consumers that no store knows, one outcome for each. Where another process was
+    /// faster, its password counts. A secret without a version (the store was wiped, or a crash came
+    /// between the two) is used and not made twice (B-6).
+    async fn mint_many(&self, provider: &ProviderName, consumers: &[ConsumerName]) -> Vec<Outcome> {
+        let all_fail = |fault: MintFault| consumers.iter().map(|_| Err(fault.clone())).collect();
+        let versions = match self.versions_of(provider, consumers).await {
+            Ok(versions) => versions,
+            Err(fault) => return all_fail(not_now(fault)),
+        };
+        let mut naming: Vec<(ConsumerName, SecretId, Secret)> = Vec::new();
+        let mut new: Vec<(ConsumerName, Secret)> = Vec::new();
+        let mut failed: HashMap<ConsumerName, MintFault> = HashMap::new();
+        for consumer in consumers.iter().filter(|c| !versions.contains_key(*c)) {
+            match self.kept_or_new(provider, consumer).await {
+                Ok((Some(id), secret)) => naming.push((consumer.clone(), id, secret)),
+                Ok((None, secret)) => new.push((consumer.clone(), secret)),
+                Err(fault) => drop(failed.insert(consumer.clone(), fault)),
+            }
+        }
+        match self.seal_many(provider, new).await {
+            Ok(sealed) => naming.extend(sealed),
+            Err(fault) => return all_fail(not_now(fault)),
+        }
+        if let Err(fault) = self.name_new(provider, &naming).await {
+            return all_fail(not_now(fault));
+        }
+        let versions = match self.versions_of(provider, consumers).await {
+            Ok(versions) => versions,
+            Err(fault) => return all_fail(not_now(fault)),
+        };
+        let mut outcomes = Vec::with_capacity(consumers.len());
+        for consumer in consumers {
+            outcomes.push(match (failed.remove(consumer), versions.get(consumer)) {
+                (Some(fault), _) => Err(fault),
+                (None, Some(stored)) => self.opened(provider, consumer, &stored.id).await,
+                (None, None) => Err(not_now("the version is not there after it was written")),
+            });
+        }
+        outcomes
+    }
+
+    /// The versions of these: one read for each of a few, one for all of many.
+    async fn versions_of(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Result<HashMap<ConsumerName, Stored>, SecretsFault> {
+        if consumers.len() > FEW {
+            return self.versions(provider).await;
+        }
+        let mut found = HashMap::new();
+        for consumer in consumers {
+            if let Some(stored) = self.version(provider, consumer).await? {
+                found.insert(consumer.clone(), stored);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A secret that is there without a version, with its id; or a new one.
+    async fn kept_or_new(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+    ) -> Result<(Option<SecretId>, Secret), MintFault> {
+        let kept = self.vault.ids(provider, consumer).await.map_err(not_now)?;
+        match kept.into_iter().next() {
+            Some(id) => {
+                let secret = self.opened(provider, consumer, &id).await?;
+                Ok((Some(id), secret))
+            }
+            None => {
+                let secret = mint::password(mint::os_random).map_err(not_now)?;
+                Ok((None, secret))
+            }
+        }
+    }
+
+    /// Seals many with one synced write. From here on they are known to the scrubber.
+    pub(super) async fn seal_many(
+        &self,
+        provider: &ProviderName,
+        new: Vec<(ConsumerName, Secret)>,
+    ) -> Result<Vec<(ConsumerName, SecretId, Secret)>, VaultFault> {
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        new.iter().for_each(|(_, secret)| self.hide(secret));
+        let ids = self.vault.keep_many(provider, new.clone()).await?;
+        let sealed = new.into_iter().zip(ids);
+        Ok(sealed.map(|((c, secret), id)| (c, id, secret)).collect())
+    }
+
+    /// Makes sealed secrets the versions where there are none. A loser is thrown away.
+    async fn name_new(
+        &self,
+        provider: &ProviderName,
+        naming: &[(ConsumerName, SecretId, Secret)],
+    ) -> Result<(), SecretsFault> {
+        if naming.is_empty() {
+            return Ok(());
+        }
+        let writes = naming.iter().map(|(consumer, id, secret)| {
+            self.version_write(provider, consumer, id, secret, Expect::Absent)
+        });
+        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+        let puts = self.bus.put_each(Bucket::Version, writes).await?;
+        for ((consumer, id, _), put) in naming.iter().zip(puts) {
+            let winner = match put {
+                Put::Done(_) => continue,
+                Put::Conflict | Put::Unknown => self.version(provider, consumer).await?,
+            };
+            if winner.is_some_and(|stored| stored.id != *id) {
+                self.vault.discard(provider, consumer, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn opened(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+        id: &SecretId,
+    ) -> Outcome {
+        match self.vault.open(provider, consumer, id).await {
+            Ok(Some(secret)) => {
+                self.hide(&secret);
+                Ok(secret)
+            }
+            Ok(None) => Err(MintFault::Lost(missing())),
+            Err(VaultFault::Sealed { .. }) => Err(MintFault::Lost(unsealed())),
+            Err(fault) => Err(not_now(fault)),
+        }
+    }
+}
+
+/// Mints for the provisioners, and keeps the wish on the bus in step with what was minted.
+pub struct Minter {
+    /// The stores.
+    pub secrets: Arc<Secrets>,
+    /// The manifest in force.
+    pub manifest: Arc<RwLock<Arc<Manifest>>>,
+    /// Nothing is minted: the data folder's bus was replaced in this run (H-22).
+    pub replaced: bool,
+}
+
+/// How often a wish that somebody else writes at the same time is written again.
+const TRIES: usize = 5;
+
+impl Minter {
+    async fn all(&self, provider: &ProviderName, consumers: &[ConsumerName]) -> Minted {
+        if self.replaced {
+            let why =
+                "the store was replaced since it was used last; nothing is minted in this run";
+            return consumers.iter().map(|_| Err(not_now(why))).collect();
+        }
+        let secrets = self.secrets.mint_many(provider, consumers).await;
+        let manifest = super::oneshot::read_lock(&self.manifest);
+        let wishes = consumers.iter().zip(secrets).map(|(consumer, secret)| {
+            let needed = super::needed(&manifest, provider, consumer);
+            let needed = needed.ok_or_else(|| not_now("it left the manifest meanwhile"))?;
+            Ok(Arc::new(
+                needed.wish(Some(secret?), self.secrets.digest_key()),
+            ))
+        });
+        let wishes: Minted = wishes.collect();
+        let made: Vec<WishEntry> = wishes
+            .iter()
+            .flatten()
+            .map(|wish| entry(provider, wish))
+            .collect();
+        match self.publish(&made).await {
+            Ok(()) => wishes,
+            Err(fault) => wishes
+                .into_iter()
+                .map(|wish| wish.and_then(|_| Err(not_now(&fault))))
+                .collect(),
+        }
+    }
+
+    /// Puts the wishes with their passwords on the bus, whoever else writes them meanwhile.
+    async fn publish(&self, made: &[WishEntry]) -> Result<(), Fault> {
+        let bus = &self.secrets.bus;
+        let mut open: Vec<(Key, Vec<u8>)> = Vec::with_capacity(made.len());
+        for entry in made {
+            let value = serde_json::to_vec(entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
+            open.push((entry.key(), value));
+        }
+        for _ in 0..TRIES {
+            let mut writes = Vec::with_capacity(open.len());
+            for (key, value) in &open {
+                let current = bus.get(Bucket::Wish, key).await?;
+                if current.as_ref().is_some_and(|e| e.value == *value) {
+                    continue;
+                }
+                writes.push(Write {
+                    key: key.clone(),
+                    expect: current.map_or(Expect::Absent, |e| Expect::At(e.rev)),
+                    value: value.clone(),
+                });
+            }
+            if writes.is_empty() {
+                return Ok(());
+            }
+            let puts = bus.put_each(Bucket::Wish, writes.clone()).await?;
+            let undone = writes.into_iter().zip(puts);
+            let undone = undone.filter(|(_, put)| !matches!(put, Put::Done(_)));
+            open = undone.map(|(write, _)| (write.key, write.value)).collect();
+        }
+        match open.first() {
+            None => Ok(()),
+            Some((key, _)) => Err(Fault::Unreachable(format!("{key} could not be written"))),
+        }
+    }
+}
+
+fn entry(provider: &ProviderName, wish: &Wish) -> WishEntry {
+    WishEntry {
+        consumer: wish.consumer().clone(),
+        provider: provider.clone(),
+        login: Some(wish.login().clone()),
+        standing: Standing::Wanted,
+        digest: Some(wish.digest()),
+        enabled: wish.enabled(),
+        adopt: wish.adopt(),
+        why: None,
+    }
+}
+
+#[async_trait]
+impl Mint for Minter {
+    async fn mint(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+    ) -> Result<Arc<Wish>, MintFault> {
+        let mut all = self.all(provider, std::slice::from_ref(consumer)).await;
+        all.pop()
+            .unwrap_or_else(|| Err(not_now("nothing was made")))
+    }
+    async fn mint_all(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Option<Minted> {
+        Some(self.all(provider, consumers).await)
+    }
+}

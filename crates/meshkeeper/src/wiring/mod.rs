@@ -1,0 +1,39 @@
+//! The only place where adapters, stores and loops meet.
+//!
+//! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
+//! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
+//! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
+
+pub mod daemon;
+pub mod fleet;
+pub mod installation;
+pub mod minting;
+pub mod nothing;
+pub mod oneshot;
+pub mod owner;
+pub mod seat;
+pub mod secrets;
+pub mod shapes;
+pub mod wish;
+pub mod words;
+
+use mesh_sdk::{ConsumerName, ProviderName};
+
+use crate::manifest::{Kinds, Manifest, Needed};
+
+/// Every kind that this program was built with.
+pub fn kinds() -> Kinds {
+    Kinds::new(mesh_catalog::catalogue())
+}
+
+/// One provision of a manifest, whose provisions are in order of consumer and provider.
+pub fn needed<'m>(
+    manifest: &'m Manifest,
+    provider: &ProviderName,
+    consumer: &ConsumerName,
+) -> Option<&'m Needed> {
+    let found = manifest
+        .provisions
+        .binary_search_by(|one| (&one.consumer, &one.provider).cmp(&(consumer, provider)));
+    found.ok().map(|i| &manifest.provisions[i])
+}

@@ -1,0 +1,294 @@
+//! One full pass of everything by this process: `apply`, and the look of `plan`.
+
+use std::sync::{Arc, RwLock};
+
+use mesh_sdk::bus::{Bus, Fault};
+use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::{Slot, Step, Summary};
+use mesh_sdk::harness::{Mint, MintFault, PassReport, ProviderWish, StoreFault};
+use mesh_sdk::scrub::Scrubber;
+use mesh_sdk::{ConsumerName, Marker, ProviderName, Secret, Wish};
+use tokio_util::sync::CancellationToken;
+
+use super::fleet::{self, Common, OpenFault};
+use super::installation::{Installation, InstallationFault};
+use super::owner::WishOwner;
+use super::seat::Seat;
+use super::secrets::SecretsFault;
+use super::shapes::Closed;
+use super::wish::{self, Builder, Built};
+use super::words;
+use crate::manifest::{Machine, Manifest};
+
+/// Why a pass could not be made at all.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFault {
+    /// The data folder.
+    #[error(transparent)]
+    Installation(#[from] InstallationFault),
+    /// The secret store or the versions.
+    #[error(transparent)]
+    Secrets(#[from] SecretsFault),
+    /// The bus.
+    #[error(transparent)]
+    Bus(#[from] Fault),
+    /// A loop's store.
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+}
+
+/// What one pass of everything came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Each loop's pass.
+    pub passes: Vec<PassReport>,
+    /// Providers that have no loop, and why.
+    pub without_loop: Vec<(ProviderName, Closed)>,
+    /// Passes that could not be kept.
+    pub faults: Vec<String>,
+}
+
+/// Makes one pass of everything on an open installation (H-24). The wish is put in force first.
+pub async fn apply(
+    installation: &Installation,
+    manifest: Manifest,
+    clock: Clock,
+    scrubber: Arc<Scrubber>,
+    stop: CancellationToken,
+) -> Result<Outcome, RunFault> {
+    let bus = installation.bus.as_ref();
+    let said = words::read(bus).await?;
+    let no_key = Secret::new([]);
+    let builder = Builder {
+        secrets: Some(&installation.secrets),
+        fallback_key: &no_key,
+        source: &Machine,
+        may_write: true,
+        replaced: installation.replaced.is_some(),
+        adoptions: words::adoptions(&said),
+    };
+    let mut built = builder.build(&manifest).await?;
+    let generation = wish::publish(bus, &mut built, clock.now()).await?;
+    let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
+    let common = Common::of(
+        installation,
+        Arc::clone(&manifest),
+        clock,
+        scrubber,
+        Vec::new(),
+    );
+    let mut outcome = Outcome::default();
+    let current = read_lock(&manifest);
+    let seats = open_all(&common, &current, &stop, &mut outcome).await?;
+    fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
+    let mut running = tokio::task::JoinSet::new();
+    for mut seat in seats {
+        seat.set_wish(wish_of(&built, &seat.provider));
+        seat.hear_words(&said);
+        seat.inner.core_mut().hint();
+        running.spawn(async move { seat.one_pass().await });
+    }
+    while let Some(ended) = running.join_next().await {
+        match ended {
+            Ok(Ok(report)) => outcome.passes.push(report),
+            Ok(Err(fault)) => outcome.faults.push(fault.to_string()),
+            Err(_) => outcome.faults.push("a loop broke off".to_owned()),
+        }
+    }
+    outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut owner = WishOwner::open(bus).await?;
+    let facts = owner.facts(
+        &built,
+        &outcome.without_loop,
+        installation.replaced.as_deref(),
+        &current,
+    );
+    owner.look(bus, clock.now(), generation, facts).await?;
+    WishOwner::retire(bus, clock.now(), generation, &current).await?;
+    if outcome.faults.is_empty() && outcome.without_loop.is_empty() {
+        installation.replacement_told().await?;
+    }
+    Ok(outcome)
+}
+
+/// The manifest cannot be used: the last good wish stays in force, and a condition says so.
+pub async fn unreadable(
+    installation: &Installation,
+    clock: Clock,
+    why: &str,
+) -> Result<(), RunFault> {
+    let bus = installation.bus.as_ref();
+    let generation = wish::head(bus).await?.generation;
+    let mut owner = WishOwner::open(bus).await?;
+    owner
+        .look_unreadable(bus, clock.now(), generation, why)
+        .await?;
+    Ok(())
+}
+
+/// The manifest that is in force.
+pub fn read_lock(manifest: &Arc<RwLock<Arc<Manifest>>>) -> Arc<Manifest> {
+    match manifest.read() {
+        Ok(current) => Arc::clone(&current),
+        Err(poisoned) => Arc::clone(&poisoned.into_inner()),
+    }
+}
+
+async fn open_all(
+    common: &Common,
+    manifest: &Manifest,
+    stop: &CancellationToken,
+    outcome: &mut Outcome,
+) -> Result<Vec<Seat>, RunFault> {
+    let mut seats = Vec::new();
+    for provider in manifest.providers.values() {
+        match common.open(provider, &Machine, stop).await {
+            Ok(opened) => seats.extend(opened),
+            Err(fault) => match (fault.closed(), fault) {
+                (Some(closed), _) => {
+                    let name = provider.name.clone();
+                    outcome.without_loop.push((name, closed));
+                }
+                (None, OpenFault::Store(fault)) => return Err(fault.into()),
+                (None, _) => {}
+            },
+        }
+    }
+    Ok(seats)
+}
+
+fn wish_of(built: &Built, provider: &ProviderName) -> ProviderWish {
+    built.wishes.get(provider).cloned().unwrap_or_default()
+}
+
+/// What `plan` shows of one loop.
+pub struct Planned {
+    /// The provider, with its node.
+    pub label: String,
+    /// What would be done, by consumer.
+    pub steps: Vec<(Slot, Step)>,
+    /// What is leaving.
+    pub leaving: Vec<Slot>,
+    /// Consumers that could not be asked, and why.
+    pub unknown: Vec<(ConsumerName, String)>,
+    /// Consumers that wait for a person: taken, secret lost, braked.
+    pub waiting: Vec<Slot>,
+    /// In numbers.
+    pub summary: Summary,
+    /// The server did not answer.
+    pub down: bool,
+}
+
+/// A plan: what `apply` would do now. Nothing was written anywhere.
+#[derive(Default)]
+pub struct Plan {
+    /// Each loop's part.
+    pub loops: Vec<Planned>,
+    /// Providers that have no loop, and why.
+    pub without_loop: Vec<(ProviderName, Closed)>,
+    /// What is amiss in the wish.
+    pub built: Built,
+}
+
+/// Refuses to mint: a plan makes nothing.
+struct NoMint;
+
+#[async_trait::async_trait]
+impl Mint for NoMint {
+    async fn mint(&self, _: &ProviderName, _: &ConsumerName) -> Result<Arc<Wish>, MintFault> {
+        Err(MintFault::NotNow("a plan makes no password".to_owned()))
+    }
+}
+
+/// Looks at everything and says what `apply` would do; writes nothing, and makes no folder.
+pub async fn plan(
+    installation: Option<&Installation>,
+    manifest: Manifest,
+    clock: Clock,
+    scrubber: Arc<Scrubber>,
+    stop: CancellationToken,
+) -> Result<Plan, RunFault> {
+    let nothing: Arc<dyn Bus> = Arc::new(super::nothing::NoBus);
+    let bus = installation.map_or(nothing, |i| Arc::clone(&i.bus));
+    let said = words::read(bus.as_ref()).await?;
+    let no_key = Secret::from("a plan without an installation");
+    let builder = Builder {
+        secrets: installation.map(|i| i.secrets.as_ref()),
+        fallback_key: &no_key,
+        source: &Machine,
+        may_write: false,
+        replaced: installation.is_some_and(|i| i.replaced.is_some()),
+        adoptions: words::adoptions(&said),
+    };
+    let mut plan = Plan {
+        built: builder.build(&manifest).await?,
+        ..Plan::default()
+    };
+    let mesh = manifest.mesh.clone();
+    let marker: Arc<dyn Fn(&ProviderName) -> Marker + Send + Sync> = match installation {
+        Some(installation) => installation.marker(),
+        None => Arc::new(move |p| Marker::new(mesh.clone(), "none", p.clone(), no_key.clone())),
+    };
+    let seed = installation.map_or(0, Installation::seed);
+    let mint: Arc<dyn Mint> = Arc::new(NoMint);
+    let common = Common {
+        bus,
+        marker,
+        mint,
+        clock,
+        scrubber,
+        observers: Vec::new(),
+        seed,
+        tally: Arc::default(),
+    };
+    let mut outcome = Outcome::default();
+    let seats = open_all(&common, &manifest, &stop, &mut outcome).await?;
+    plan.without_loop = outcome.without_loop;
+    let mut looking = tokio::task::JoinSet::new();
+    for mut seat in seats {
+        seat.set_wish(wish_of(&plan.built, &seat.provider));
+        seat.hear_words(&said);
+        looking.spawn(async move { planned(seat).await });
+    }
+    while let Some(ended) = looking.join_next().await {
+        if let Ok(part) = ended {
+            plan.loops.push(part);
+        }
+    }
+    plan.loops.sort_by(|a, b| a.label.cmp(&b.label));
+    Ok(plan)
+}
+
+async fn planned(mut seat: Seat) -> Planned {
+    let looked = seat.inner.look_only().await;
+    let core = seat.inner.core();
+    let slots = core.slots();
+    let unknown = slots.iter().filter(|s| s.wanted.is_some());
+    let unknown = unknown.filter_map(|s| {
+        s.record
+            .unknown
+            .as_ref()
+            .map(|u| (s.consumer.clone(), u.why.to_string()))
+    });
+    let waiting = slots.iter().filter(|s| {
+        use mesh_sdk::decide::State;
+        s.wanted.is_some() && matches!(s.state(), State::Refused | State::Braked)
+    });
+    Planned {
+        label: seat.inner.label().to_owned(),
+        steps: looked
+            .steps
+            .iter()
+            .map(|(i, step)| (slots[*i].clone(), *step))
+            .collect(),
+        leaving: slots
+            .iter()
+            .filter(|s| s.record.departure.is_some())
+            .cloned()
+            .collect(),
+        unknown: unknown.collect(),
+        waiting: waiting.cloned().collect(),
+        summary: looked.summary,
+        down: core.is_down(),
+    }
+}

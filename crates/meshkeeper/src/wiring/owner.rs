@@ -1,0 +1,239 @@
+//! The program's own conditions: about the manifest, its secrets, TLS, and the store.
+
+use std::collections::{BTreeSet, HashSet};
+
+use mesh_sdk::ProviderName;
+use mesh_sdk::Time;
+use mesh_sdk::book::Book;
+use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::condition::{ConditionType, Fact, Reason};
+use mesh_sdk::decide::conditions::{Change, Kept, Seen};
+use mesh_sdk::event::{Event, EventKind};
+
+use super::shapes::{Closed, ProviderEntry};
+use super::wish::Built;
+use crate::manifest::Manifest;
+
+/// The owner's name on the bus.
+pub const OWNER: &str = "wish";
+
+/// Raises and clears what is wrong with the wish itself.
+pub struct WishOwner {
+    book: Book,
+}
+
+fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
+    Fact {
+        kind,
+        subject: subject.to_owned(),
+        reason,
+        message,
+        action: None,
+        final_at_once: true,
+    }
+}
+
+impl WishOwner {
+    /// Opens its book.
+    pub async fn open(bus: &dyn Bus) -> Result<Self, Fault> {
+        Ok(Self {
+            book: Book::open(bus, OWNER).await?,
+        })
+    }
+
+    /// Every fact of a wish that was built.
+    pub fn facts(
+        &self,
+        built: &Built,
+        without_loop: &[(ProviderName, Closed)],
+        replaced: Option<&str>,
+        manifest: &Manifest,
+    ) -> Vec<Fact> {
+        let mut facts = built.facts.clone();
+        for (provider, closed) in without_loop {
+            let message = format!("nobody looks after it: {}", closed.why);
+            let subject = provider.as_str();
+            facts.push(fact(closed.kind, subject, closed.reason, message));
+        }
+        if let Some(why) = replaced {
+            facts.push(fact(
+                ConditionType::BusReplaced,
+                "store",
+                Reason::EpochChanged,
+                why.to_owned(),
+            ));
+        }
+        for provider in manifest.providers.values() {
+            let plain = provider.dangerously_plain;
+            if plain || provider.tls.dangerously_unverified {
+                let what = if plain {
+                    "without TLS"
+                } else {
+                    "without verifying the server"
+                };
+                let message = format!("the connection is made {what}, as the manifest says");
+                let subject = provider.name.as_str();
+                facts.push(fact(
+                    ConditionType::TlsUnverified,
+                    subject,
+                    Reason::AsDeclared,
+                    message,
+                ));
+            }
+        }
+        facts
+    }
+
+    /// Facts about providers that left the manifest.
+    pub async fn gone(bus: &dyn Bus) -> Result<Vec<Fact>, Fault> {
+        let snapshot = bus.list(Bucket::Meta, &Key::of(&["provider"])).await?;
+        let mut facts = Vec::new();
+        for entry in snapshot.entries {
+            let known: ProviderEntry = serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("provider {}: {error}", entry.key)))?;
+            if known.gone {
+                let message = format!(
+                    "it left the manifest; its logins on {} were left as they are",
+                    known.addresses.join(", ")
+                );
+                let subject = known.provider.as_str();
+                facts.push(fact(
+                    ConditionType::ProviderGone,
+                    subject,
+                    Reason::SubjectRetired,
+                    message,
+                ));
+            }
+        }
+        Ok(facts)
+    }
+
+    /// The manifest could not be read: the last good wish stays in force.
+    pub fn unreadable(why: &str) -> Fact {
+        fact(
+            ConditionType::WishUnreadable,
+            "manifest",
+            Reason::Malformed,
+            why.to_owned(),
+        )
+    }
+
+    /// One look: raises what was found, clears what was seen gone, and tells both. A file that was read
+    /// cannot be read better a second time, so one reading is the two good looks of C-4.
+    pub async fn look(
+        &mut self,
+        bus: &dyn Bus,
+        now: Time,
+        generation: u64,
+        mut facts: Vec<Fact>,
+    ) -> Result<(), Fault> {
+        facts.extend(Self::gone(bus).await?);
+        let clears = self.book.ledger().kept().any(|kept| {
+            let id = &kept.condition.id;
+            let found = |f: &Fact| f.kind == id.kind && f.subject == id.subject;
+            kept.raised && !facts.iter().any(found)
+        });
+        let mut changes = Vec::new();
+        for _ in 0..if clears { 2 } else { 1 } {
+            let more = self
+                .book
+                .look(now, generation, facts.clone(), |_| Seen::Good);
+            changes.extend(more);
+        }
+        tell(bus, OWNER, now, &changes).await?;
+        self.book.store(bus, &changes).await
+    }
+
+    /// Closes the conditions of loops that are declared no more: their provider left the manifest, or its
+    /// nodes have other names (C-3). Only a whole manifest says that.
+    pub async fn retire(
+        bus: &dyn Bus,
+        now: Time,
+        generation: u64,
+        manifest: &Manifest,
+    ) -> Result<(), Fault> {
+        if !manifest.is_whole() {
+            return Ok(());
+        }
+        let declared: HashSet<String> = super::fleet::loops_of(manifest).collect();
+        let mut owners = BTreeSet::new();
+        let all = bus.list(Bucket::Condition, &Key::everything()).await?;
+        for entry in all.entries {
+            let kept: Kept = serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
+            let owner = kept.condition.id.owner;
+            if kept.raised && owner.starts_with("provisioner/") && !declared.contains(&owner) {
+                owners.insert(owner);
+            }
+        }
+        for owner in owners {
+            let mut book = Book::open(bus, &owner).await?;
+            let changes = book.look(now, generation, Vec::new(), |_| Seen::Retired);
+            tell(bus, &owner, now, &changes).await?;
+            book.store(bus, &changes).await?;
+        }
+        Ok(())
+    }
+
+    /// The manifest could not be read: nothing else is known anew.
+    pub async fn look_unreadable(
+        &mut self,
+        bus: &dyn Bus,
+        now: Time,
+        generation: u64,
+        why: &str,
+    ) -> Result<(), Fault> {
+        let standing: HashSet<_> = self
+            .book
+            .ledger()
+            .kept()
+            .map(|k| k.condition.id.clone())
+            .collect();
+        let seen = |id: &_| {
+            if standing.contains(id) {
+                Seen::Nothing
+            } else {
+                Seen::Good
+            }
+        };
+        let changes = self
+            .book
+            .look(now, generation, vec![Self::unreadable(why)], seen);
+        tell(bus, OWNER, now, &changes).await?;
+        self.book.store(bus, &changes).await
+    }
+}
+
+async fn tell(bus: &dyn Bus, owner: &str, now: Time, changes: &[Change]) -> Result<(), Fault> {
+    let mut lines = Vec::new();
+    for change in changes {
+        let (kind, condition) = match change {
+            Change::Raised(condition) => (EventKind::Raised, condition),
+            Change::Changed(condition) => (EventKind::Changed, condition),
+            Change::Cleared(condition) => (EventKind::Cleared, condition),
+        };
+        let (provider, consumer) = condition
+            .id
+            .subject
+            .split_once('/')
+            .unwrap_or((&condition.id.subject, ""));
+        let event = Event {
+            at: now,
+            kind,
+            owner: owner.to_owned(),
+            provider: provider.to_owned(),
+            consumer: consumer.to_owned(),
+            detail: format!("{}: {}", condition.id.kind, condition.message),
+            count: 1,
+        };
+        event.log();
+        let subject = Key::of(&[kind.as_str(), &event.provider, &event.consumer]);
+        let line = serde_json::to_string(&event).map_err(|e| Fault::Corrupt(e.to_string()))?;
+        lines.push((subject, line));
+    }
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        bus.append(lines).await
+    }
+}

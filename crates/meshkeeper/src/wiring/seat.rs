@@ -1,0 +1,211 @@
+//! One server's loop with what the program adds to it: words that count once, and removals that are
+//! counted over the whole mesh.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use mesh_sdk::ProviderName;
+use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
+use mesh_sdk::clock::Clock;
+use mesh_sdk::decide::{Core, Phase};
+use mesh_sdk::handle::AdapterHandle;
+use mesh_sdk::harness::skeleton::Loop;
+use mesh_sdk::harness::{PassReport, ProviderWish, Provisioner, StoreFault};
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use super::words::{self, Said};
+
+/// What a loop is told.
+pub enum Told {
+    /// A wish that was read whole, or confirmed.
+    Wish(Box<ProviderWish>),
+    /// What people said.
+    Words(Arc<Said>),
+}
+
+/// How many logins each loop took away lately or is about to, for the brake of the whole mesh.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<BTreeMap<ProviderName, BTreeMap<String, usize>>>);
+
+impl Tally {
+    fn note(&self, provider: &ProviderName, label: &str, count: usize) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = all.entry(provider.clone()).or_default();
+        nodes.insert(label.to_owned(), count);
+    }
+    /// Of the other providers. A consumer that leaves a provider with several nodes is one removal.
+    fn others(&self, provider: &ProviderName) -> usize {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = all.iter().filter(|(name, _)| *name != provider);
+        others
+            .map(|(_, nodes)| nodes.values().copied().max().unwrap_or(0))
+            .sum()
+    }
+}
+
+fn leaving(core: &Core, now: mesh_sdk::Time) -> usize {
+    let leaving = core.slots().iter().filter(|slot| {
+        let departure = slot.record.departure.as_deref();
+        !slot.record.adopted
+            && departure.is_some_and(|d| d.phase() == Phase::Leaving && d.left_alone.is_none())
+    });
+    leaving.count() + core.recently_removed(now)
+}
+
+/// Up to which revision of the store a loop has heard what people said (`meta`, key heard.LOOP). A word
+/// counts once, and whatever clocks do meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Heard {
+    until: u64,
+}
+
+/// One server's loop.
+pub struct Seat {
+    /// The provider.
+    pub provider: ProviderName,
+    /// The loop itself.
+    pub inner: Provisioner,
+    /// Its adapter, for hints and doctor.
+    pub adapter: AdapterHandle,
+    bus: Arc<dyn Bus>,
+    clock: Clock,
+    tally: Arc<Tally>,
+    heard: u64,
+    kept: (u64, Option<Rev>),
+}
+
+impl Seat {
+    /// Around a loop that was opened. Reads the store; writes nothing.
+    pub async fn of(
+        provider: ProviderName,
+        inner: Provisioner,
+        adapter: AdapterHandle,
+        (bus, clock, tally): (Arc<dyn Bus>, Clock, Arc<Tally>),
+    ) -> Result<Self, Fault> {
+        let key = heard_key(inner.name());
+        let entry = bus.get(Bucket::Meta, &key).await?;
+        let heard: Heard = match &entry {
+            Some(entry) => serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("{key}: {error}")))?,
+            None => Heard::default(),
+        };
+        let rev = entry.map(|entry| entry.rev);
+        let seat = Self {
+            provider,
+            inner,
+            adapter,
+            bus,
+            clock,
+            tally,
+            heard: heard.until,
+            kept: (heard.until, rev),
+        };
+        seat.count();
+        Ok(seat)
+    }
+
+    fn count(&self) {
+        let count = leaving(self.inner.core(), self.clock.now());
+        self.tally.note(&self.provider, self.inner.label(), count);
+    }
+
+    /// Puts a wish in force. Answers whether it is another one.
+    pub fn set_wish(&mut self, wish: ProviderWish) -> bool {
+        let changed = wish.whole.generation != self.inner.core().generation();
+        self.inner.set_wish(wish);
+        self.count();
+        changed
+    }
+
+    /// Hears what people said: what stands, and what is new. Answers whether a pass is wanted at once.
+    pub fn hear_words(&mut self, said: &Said) -> bool {
+        let now = self.clock.now();
+        let wanted = words::apply(&mut self.inner, &self.provider, said, self.heard, now);
+        self.heard = self.heard.max(said.newest());
+        wanted
+    }
+
+    /// One pass, as a process without a runner makes it.
+    pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+        let others = self.tally.others(&self.provider);
+        self.inner.core_mut().set_others_removed(others);
+        let outcome = self.inner.pass().await;
+        self.count();
+        if outcome.is_ok() {
+            self.keep_heard().await;
+        }
+        outcome
+    }
+
+    /// What was heard is done once a pass that knew of it was kept.
+    async fn keep_heard(&mut self) {
+        if self.heard == self.kept.0 {
+            return;
+        }
+        let write = Write {
+            key: heard_key(self.inner.name()),
+            expect: self.kept.1.map_or(Expect::Absent, Expect::At),
+            value: serde_json::to_vec(&Heard { until: self.heard }).unwrap_or_default(),
+        };
+        let key = write.key.clone();
+        match self.bus.put_if(Bucket::Meta, write).await {
+            Ok(Put::Done(rev)) => self.kept = (self.heard, Some(rev)),
+            Ok(Put::Conflict | Put::Unknown) => {
+                if let Ok(entry) = self.bus.get(Bucket::Meta, &key).await {
+                    self.kept.1 = entry.map(|entry| entry.rev);
+                }
+            }
+            Err(fault) => warn!(
+                name = self.inner.name(),
+                "it is not kept what was heard: {fault}"
+            ),
+        }
+    }
+}
+
+fn heard_key(name: &str) -> Key {
+    Key::of(&["heard", name])
+}
+
+#[async_trait]
+impl Loop for Seat {
+    type Word = Told;
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn hear(&mut self, word: Told) -> bool {
+        match word {
+            Told::Wish(wish) => self.set_wish(*wish),
+            Told::Words(said) => self.hear_words(&said),
+        }
+    }
+    fn hint(&mut self) {
+        self.inner.core_mut().hint();
+    }
+    async fn pass(&mut self) -> Result<PassReport, StoreFault> {
+        self.one_pass().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! what leaves elsewhere counts, and nodes of one provider count once.
+    use super::*;
+
+    #[test]
+    fn r7_removals_are_counted_over_the_mesh_and_once_for_several_nodes() {
+        let tally = Tally::default();
+        let name = |text: &str| ProviderName::new(text).expect("name");
+        tally.note(&name("cache"), "cache@a", 4);
+        tally.note(&name("cache"), "cache@b", 3);
+        tally.note(&name("mail"), "mail", 2);
+        assert_eq!(tally.others(&name("mail")), 4);
+        assert_eq!(tally.others(&name("cache")), 2);
+        assert_eq!(tally.others(&name("other")), 6);
+        tally.note(&name("cache"), "cache@a", 0);
+        assert_eq!(tally.others(&name("mail")), 3);
+    }
+}

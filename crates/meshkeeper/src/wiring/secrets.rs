@@ -1,0 +1,255 @@
+//! Which password is whose: secret store and bus together (H-22, S-4, S-7).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mesh_bus::vault::SealedVault;
+use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
+use mesh_sdk::mark::keyed;
+use mesh_sdk::provision::Digest;
+use mesh_sdk::scrub::Scrubber;
+use mesh_sdk::vault::{SecretId, Vault, VaultFault};
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
+
+use super::shapes::VersionEntry;
+
+/// What is known of one provision's password.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// Nothing anywhere: it may be new.
+    Nothing,
+    /// This is the version in force.
+    Version(Secret),
+    /// The bus names a version that the secret store does not hold, or that does not open.
+    Missing(String),
+}
+
+/// A secret that the store holds: its id, and the secret or why it does not open.
+type Found = (SecretId, Result<Secret, VaultFault>);
+
+/// Secret store and bus, for one installation.
+pub struct Secrets {
+    pub(super) vault: Arc<SealedVault>,
+    pub(super) bus: Arc<dyn Bus>,
+    digest_key: Secret,
+    scrubber: Arc<Scrubber>,
+}
+
+/// Why a password could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsFault {
+    /// The secret store.
+    #[error(transparent)]
+    Vault(#[from] VaultFault),
+    /// The bus.
+    #[error(transparent)]
+    Bus(#[from] Fault),
+    /// Another process made a version at the same time.
+    #[error("another process changed the password version of {0} at the same time; try again")]
+    Contended(String),
+}
+
+/// A version as the bus names it.
+pub(super) struct Stored {
+    pub(super) id: SecretId,
+    pub(super) rev: Rev,
+}
+
+impl Secrets {
+    /// Over an installation's stores. Every secret that is read or made becomes known to the scrubber.
+    pub fn new(
+        vault: Arc<SealedVault>,
+        bus: Arc<dyn Bus>,
+        digest_key: Secret,
+        scrubber: Arc<Scrubber>,
+    ) -> Self {
+        Self {
+            vault,
+            bus,
+            digest_key,
+            scrubber,
+        }
+    }
+    /// The key of digests.
+    pub fn digest_key(&self) -> &Secret {
+        &self.digest_key
+    }
+    /// The newest revision of the bus.
+    pub(super) async fn bus_seq(&self) -> u64 {
+        self.bus.health().await.seq
+    }
+    /// Makes a secret known to the scrubber.
+    pub fn hide(&self, secret: &Secret) {
+        self.scrubber.add(secret.clone());
+    }
+
+    /// Everything known about one provider's passwords, in two reads.
+    pub async fn of_provider(
+        &self,
+        provider: &ProviderName,
+    ) -> Result<HashMap<ConsumerName, Known>, SecretsFault> {
+        let versions = self.versions(provider).await?;
+        let mut kept: HashMap<ConsumerName, Vec<Found>> = HashMap::new();
+        for one in self.vault.open_many(provider).await? {
+            if let Ok(secret) = &one.secret {
+                self.scrubber.add(secret.clone());
+            }
+            kept.entry(one.consumer)
+                .or_default()
+                .push((one.id, one.secret));
+        }
+        let mut known = HashMap::new();
+        for (consumer, stored) in versions {
+            let all = kept.remove(&consumer).unwrap_or_default();
+            let found = all.into_iter().find(|(id, _)| *id == stored.id);
+            known.insert(consumer, in_force(found));
+        }
+        for (consumer, mut oldest_first) in kept {
+            known.insert(consumer, in_force(oldest_first.pop()));
+        }
+        Ok(known)
+    }
+
+    pub(super) async fn versions(
+        &self,
+        provider: &ProviderName,
+    ) -> Result<HashMap<ConsumerName, Stored>, SecretsFault> {
+        let prefix = Key::of(&[provider.as_str()]);
+        let snapshot = self.bus.list(Bucket::Version, &prefix).await?;
+        let mut versions = HashMap::with_capacity(snapshot.entries.len());
+        for entry in snapshot.entries {
+            let consumer = entry
+                .key
+                .as_str()
+                .rsplit('.')
+                .next()
+                .and_then(|t| ConsumerName::new(t).ok());
+            let version: VersionEntry = serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
+            if let Some(consumer) = consumer {
+                versions.insert(
+                    consumer,
+                    Stored {
+                        id: version.id,
+                        rev: entry.rev,
+                    },
+                );
+            }
+        }
+        Ok(versions)
+    }
+
+    pub(super) async fn version(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+    ) -> Result<Option<Stored>, SecretsFault> {
+        let key = Key::of(&[provider.as_str(), consumer.as_str()]);
+        let Some(entry) = self.bus.get(Bucket::Version, &key).await? else {
+            return Ok(None);
+        };
+        let version: VersionEntry = serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("version {key}: {error}")))?;
+        Ok(Some(Stored {
+            id: version.id,
+            rev: entry.rev,
+        }))
+    }
+
+    /// Makes secrets that people gave the versions in force, unless they are already: all of a provider
+    /// with two synced writes. Each is sealed on the disk before the compare-and-set.
+    pub async fn take_given(
+        &self,
+        provider: &ProviderName,
+        given: Vec<(ConsumerName, Secret)>,
+    ) -> Result<(), SecretsFault> {
+        if given.is_empty() {
+            return Ok(());
+        }
+        let stored = self.versions(provider).await?;
+        let sealed = self.seal_many(provider, given).await?;
+        let writes = sealed.iter().map(|(consumer, id, secret)| {
+            let before = stored.get(consumer);
+            let expect = before.map_or(Expect::Absent, |stored| Expect::At(stored.rev));
+            self.version_write(provider, consumer, id, secret, expect)
+        });
+        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+        let puts = self.bus.put_each(Bucket::Version, writes).await?;
+        for ((consumer, id, _), put) in sealed.iter().zip(puts) {
+            let found = match put {
+                Put::Done(_) => continue,
+                Put::Conflict | Put::Unknown => self.version(provider, consumer).await?,
+            };
+            if found.is_none_or(|stored| stored.id != *id) {
+                self.vault.discard(provider, consumer, id).await?;
+                return Err(SecretsFault::Contended(consumer.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The write that makes a sealed secret the version.
+    pub(super) fn version_write(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+        id: &SecretId,
+        secret: &Secret,
+        expect: Expect,
+    ) -> Result<Write, Fault> {
+        let parts: [&[u8]; 4] = [
+            provider.as_str().as_bytes(),
+            consumer.as_str().as_bytes(),
+            id.0.as_bytes(),
+            secret.expose(),
+        ];
+        let full = keyed(&self.digest_key, b"fingerprint", &parts);
+        let mut short = [0; 16];
+        short.copy_from_slice(&full[..16]);
+        let entry = VersionEntry {
+            id: id.clone(),
+            fingerprint: Digest::from_bytes(short),
+        };
+        Ok(Write {
+            key: Key::of(&[provider.as_str(), consumer.as_str()]),
+            expect,
+            value: serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?,
+        })
+    }
+
+    /// The version in force, for `mesh credentials`.
+    pub async fn current(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+    ) -> Result<Known, SecretsFault> {
+        let id = match self.version(provider, consumer).await? {
+            Some(stored) => Some(stored.id),
+            None => self.vault.ids(provider, consumer).await?.into_iter().next(),
+        };
+        let Some(id) = id else {
+            return Ok(Known::Nothing);
+        };
+        let opened = self.vault.open(provider, consumer, &id).await;
+        Ok(in_force(match opened {
+            Ok(Some(secret)) => Some((id, Ok(secret))),
+            Ok(None) => None,
+            Err(fault) => Some((id, Err(fault))),
+        }))
+    }
+}
+
+pub(super) fn missing() -> String {
+    "its version is not in the secret store".to_owned()
+}
+pub(super) fn unsealed() -> String {
+    "its secret does not open with this installation's key".to_owned()
+}
+
+fn in_force(found: Option<Found>) -> Known {
+    match found {
+        None => Known::Missing(missing()),
+        Some((_, Ok(secret))) => Known::Version(secret),
+        Some((_, Err(_))) => Known::Missing(unsealed()),
+    }
+}

@@ -1,0 +1,434 @@
+//! From a manifest that was read to the wish that is in force (R-8, O-28, O-29).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use mesh_sdk::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
+use mesh_sdk::condition::{ConditionType, Fact, Reason};
+use mesh_sdk::decide::{SecretState, Wanted, WholeWish};
+use mesh_sdk::harness::ProviderWish;
+use mesh_sdk::mark::keyed;
+use mesh_sdk::{ConsumerName, ProviderName, Secret, Time, Wish};
+
+use super::secrets::{Known, Secrets, SecretsFault};
+use super::shapes::{Standing, WishEntry, WishHead};
+use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble};
+
+/// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
+#[derive(Default)]
+pub struct Built {
+    /// For the loops, by provider.
+    pub wishes: BTreeMap<ProviderName, ProviderWish>,
+    /// For the bus: what is asked, refused or kept.
+    pub entries: Vec<WishEntry>,
+    /// What a person must see.
+    pub facts: Vec<Fact>,
+    /// The manifest had entries that could not be used: nobody leaves on its account (R-8).
+    pub partial: bool,
+    /// Tells one wish from another.
+    pub fingerprint: String,
+    /// Somebody has no password yet: once it is made, the wish is another one.
+    pub has_new: bool,
+    /// The newest revision of the bus before anything was read. Entries that are newer were written while
+    /// this was built, and know more.
+    pub read_at: u64,
+    /// The mesh.
+    pub mesh: String,
+    /// Passwords that people gave and that are not kept yet.
+    given: BTreeMap<ProviderName, Vec<(ConsumerName, Secret)>>,
+}
+
+/// Builds wishes. With `Access::Write` given passwords are kept in the secret store, so that they stay in
+/// force when their source cannot be read.
+pub struct Builder<'a> {
+    /// The stores; `None` where there is no installation yet (`plan` before the first `apply`).
+    pub secrets: Option<&'a Secrets>,
+    /// A key to judge digests with where there is no installation yet.
+    pub fallback_key: &'a Secret,
+    /// Reads variables and files.
+    pub source: &'a dyn SecretSource,
+    /// Whether anything may be kept.
+    pub may_write: bool,
+    /// The bus was replaced in this run: nobody is new (H-22).
+    pub replaced: bool,
+    /// Logins that people said to take over, and whether exactly.
+    pub adoptions: HashMap<(ProviderName, ConsumerName), bool>,
+}
+
+/// What became of one provision's password.
+enum Password {
+    Ready(Secret),
+    New,
+    Lost(String),
+    /// The source cannot be read, and nothing is known from before.
+    Kept(SecretTrouble),
+}
+
+impl Builder<'_> {
+    /// Builds the wish of a manifest. Errors: a store cannot be used; then the last wish stays in force.
+    pub async fn build(&self, manifest: &Manifest) -> Result<Built, SecretsFault> {
+        let mut built = Built {
+            partial: !manifest.is_whole(),
+            mesh: manifest.mesh.to_string(),
+            read_at: match self.secrets {
+                Some(secrets) => secrets.bus_seq().await,
+                None => 0,
+            },
+            ..Built::default()
+        };
+        for provider in manifest.providers.keys() {
+            built
+                .wishes
+                .insert(provider.clone(), ProviderWish::default());
+        }
+        let mut known: BTreeMap<&ProviderName, HashMap<ConsumerName, Known>> = BTreeMap::new();
+        for provider in manifest.providers.keys() {
+            let found = match self.secrets {
+                Some(secrets) => secrets.of_provider(provider).await?,
+                None => HashMap::new(),
+            };
+            known.insert(provider, found);
+        }
+        for needed in &manifest.provisions {
+            let before = known
+                .get_mut(&needed.provider)
+                .and_then(|k| k.remove(&needed.consumer));
+            self.add(&mut built, needed, before.unwrap_or(Known::Nothing));
+        }
+        let given = std::mem::take(&mut built.given);
+        if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
+            for (provider, given) in given {
+                secrets.take_given(&provider, given).await?;
+            }
+        }
+        self.add_refused(&mut built, manifest);
+        built.fingerprint = fingerprint(&built);
+        Ok(built)
+    }
+
+    fn add(&self, built: &mut Built, needed: &Needed, before: Known) {
+        let (secret, state) = match self.password(built, needed, before) {
+            Password::Ready(secret) => (Some(secret), SecretState::Ready),
+            Password::New => {
+                built.has_new = true;
+                (None, SecretState::New)
+            }
+            Password::Lost(why) => (None, SecretState::Lost(why)),
+            Password::Kept(trouble) => {
+                let why = format!("its password: {trouble}");
+                built
+                    .entries
+                    .push(entry(needed, Standing::Refused, None, Some(why)));
+                keep(built, needed);
+                return;
+            }
+        };
+        let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
+        let word = self
+            .adoptions
+            .get(&(needed.provider.clone(), needed.consumer.clone()));
+        let adopted = word.map(|exact| needed.adopting(*exact));
+        let needed = adopted.as_ref().unwrap_or(needed);
+        let wish = needed.wish(secret, key);
+        let (standing, why) = match &state {
+            SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
+            SecretState::Ready | SecretState::New => (Standing::Wanted, None),
+        };
+        built
+            .entries
+            .push(entry(needed, standing, Some(&wish), why));
+        let wanted = Wanted {
+            consumer: needed.consumer.clone(),
+            login: needed.login.clone(),
+            digest: wish.digest(),
+            enabled: needed.enabled,
+            adopt: needed.adopt,
+            secret: state,
+        };
+        let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
+        of_provider.whole.wanted.push(wanted);
+        of_provider
+            .wishes
+            .insert(needed.consumer.clone(), Arc::new(wish));
+    }
+
+    fn password(&self, built: &mut Built, needed: &Needed, before: Known) -> Password {
+        let given = needed.given_password(self.source);
+        if needed.weak {
+            let message = "a given password may be shorter than 8 bytes here".to_owned();
+            built.facts.push(fact(
+                ConditionType::WeakPassword,
+                needed,
+                Reason::AsDeclared,
+                message,
+            ));
+        }
+        match (given, before) {
+            (None, Known::Version(secret)) => Password::Ready(secret),
+            (None, Known::Missing(why)) => Password::Lost(why),
+            (None, Known::Nothing) if self.replaced => Password::Lost(
+                "the store was replaced since it was used last; whether this consumer is new cannot \
+                 be told in this run"
+                    .to_owned(),
+            ),
+            (None, Known::Nothing) => Password::New,
+            (Some(Ok(secret)), before) => {
+                let same = matches!(&before, Known::Version(known) if *known == secret);
+                if let Some(secrets) = self.secrets {
+                    secrets.hide(&secret);
+                }
+                if !same {
+                    let given = built.given.entry(needed.provider.clone()).or_default();
+                    given.push((needed.consumer.clone(), secret.clone()));
+                }
+                Password::Ready(secret)
+            }
+            (Some(Err(trouble)), Known::Version(last)) => {
+                let message = format!("{trouble}; the last known password stays in force");
+                let fact = fact(ConditionType::SecretUnreadable, needed, Reason::SourceMissing, message);
+                built.facts.push(fact);
+                Password::Ready(last)
+            }
+            (Some(Err(trouble)), _) => {
+                let message = format!("{trouble}; nothing is written for it");
+                let fact = fact(ConditionType::SecretUnreadable, needed, Reason::SourceMissing, message);
+                built.facts.push(fact);
+                Password::Kept(trouble)
+            }
+        }
+    }
+
+    /// Refused entries keep what they had, and are told (O-29).
+    fn add_refused(&self, built: &mut Built, manifest: &Manifest) {
+        for refused in &manifest.refused {
+            let consumer = refused.consumer.as_deref().unwrap_or("*");
+            let provider = refused.provider.as_deref().unwrap_or("*");
+            built.facts.push(Fact {
+                kind: ConditionType::Refused,
+                subject: format!("{provider}/{consumer}"),
+                reason: Reason::Malformed,
+                message: format!("line {}: {}", refused.line, refused.why),
+                action: Some("`mesh check` shows the place".to_owned()),
+                final_at_once: true,
+            });
+            let names = (ConsumerName::new(consumer), ProviderName::new(provider));
+            let (Ok(consumer), Ok(provider)) = names else {
+                continue;
+            };
+            if let Some(wish) = built.wishes.get_mut(&provider) {
+                wish.whole.kept.push(consumer.clone());
+            }
+            built.entries.push(WishEntry {
+                consumer,
+                provider,
+                login: refused
+                    .login
+                    .as_deref()
+                    .and_then(|l| mesh_sdk::Login::new(l).ok()),
+                standing: Standing::Refused,
+                digest: None,
+                enabled: true,
+                adopt: false,
+                why: Some(refused.why.clone()),
+            });
+        }
+    }
+}
+
+fn keep(built: &mut Built, needed: &Needed) {
+    let wish = built.wishes.entry(needed.provider.clone()).or_default();
+    wish.whole.kept.push(needed.consumer.clone());
+}
+
+fn entry(
+    needed: &Needed,
+    standing: Standing,
+    wish: Option<&Wish>,
+    why: Option<String>,
+) -> WishEntry {
+    WishEntry {
+        consumer: needed.consumer.clone(),
+        provider: needed.provider.clone(),
+        login: Some(needed.login.clone()),
+        standing,
+        digest: wish.map(Wish::digest),
+        enabled: needed.enabled,
+        adopt: needed.adopt,
+        why,
+    }
+}
+
+fn fact(kind: ConditionType, needed: &Needed, reason: Reason, message: String) -> Fact {
+    Fact {
+        kind,
+        subject: format!("{}/{}", needed.provider, needed.consumer),
+        reason,
+        message,
+        action: None,
+        final_at_once: true,
+    }
+}
+
+fn fingerprint(built: &Built) -> String {
+    let lines: Vec<Vec<u8>> = built
+        .entries
+        .iter()
+        .map(|e| serde_json::to_vec(e).unwrap_or_default())
+        .collect();
+    let parts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+    let digest = keyed(&Secret::from("wish"), b"fingerprint", &parts);
+    digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
+}
+
+/// Puts a built wish on the bus and answers its generation: the head, and every entry that differs.
+/// Entries that are asked for no more become `retired`, never deleted (B-5).
+pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fault> {
+    let (key, stored) = (head_key(), bus.get(Bucket::Meta, &head_key()).await?);
+    let mut head = head_of(stored.as_ref())?;
+    let changed = head.digest != built.fingerprint;
+    if changed || built.partial {
+        let before = entries(bus).await?;
+        if built.partial {
+            keep_unnamed(built, &before);
+        }
+        publish_entries(bus, built, before).await?;
+    }
+    if changed {
+        head.generation += 1;
+        head.digest.clone_from(&built.fingerprint);
+    }
+    head.read_at = now;
+    head.mesh.clone_from(&built.mesh);
+    let write = Write {
+        key,
+        expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
+        value: json(&head)?,
+    };
+    settled(bus, Bucket::Meta, vec![write]).await?;
+    for wish in built.wishes.values_mut() {
+        wish.whole.generation = head.generation;
+    }
+    Ok(head.generation)
+}
+
+fn head_key() -> Key {
+    Key::of(&["wish"])
+}
+
+fn head_of(stored: Option<&Entry>) -> Result<WishHead, Fault> {
+    let Some(entry) = stored else {
+        return Ok(WishHead::default());
+    };
+    serde_json::from_slice(&entry.value)
+        .map_err(|error| Fault::Corrupt(format!("the wish's head: {error}")))
+}
+
+/// The head of the wish that is in force.
+pub async fn head(bus: &dyn Bus) -> Result<WishHead, Fault> {
+    head_of(bus.get(Bucket::Meta, &head_key()).await?.as_ref())
+}
+
+/// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process has the loops of a
+/// data folder, and nobody else writes these.
+async fn settled(bus: &dyn Bus, bucket: Bucket, writes: Vec<Write>) -> Result<(), Fault> {
+    let outcomes = bus.put_each(bucket, writes.clone()).await?;
+    for (write, outcome) in writes.iter().zip(outcomes) {
+        if matches!(outcome, Put::Done(_)) {
+            continue;
+        }
+        let found = bus.get(bucket, &write.key).await?;
+        if found.is_none_or(|entry| entry.value != write.value) {
+            let key = &write.key;
+            return Err(Fault::Unreachable(format!(
+                "{key} could not be written; it is tried again"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Every wish on the bus, with its revision.
+pub async fn entries(bus: &dyn Bus) -> Result<HashMap<Key, (Rev, WishEntry)>, Fault> {
+    let snapshot = bus.list(Bucket::Wish, &Key::everything()).await?;
+    let parsed = snapshot.entries.into_iter().map(|found| {
+        let entry: WishEntry = serde_json::from_slice(&found.value)
+            .map_err(|error| Fault::Corrupt(format!("wish {}: {error}", found.key)))?;
+        Ok((found.key, (found.rev, entry)))
+    });
+    parsed.collect()
+}
+
+/// A manifest with refused entries names nobody who leaves: who was asked for before is kept (R-8).
+fn keep_unnamed(built: &mut Built, stored: &HashMap<Key, (Rev, WishEntry)>) {
+    let named: HashSet<Key> = built.entries.iter().map(WishEntry::key).collect();
+    for (key, (_, old)) in stored {
+        if old.standing != Standing::Retired
+            && !named.contains(key)
+            && let Some(wish) = built.wishes.get_mut(&old.provider)
+        {
+            wish.whole.kept.push(old.consumer.clone());
+        }
+    }
+}
+
+async fn publish_entries(
+    bus: &dyn Bus,
+    built: &Built,
+    mut stored: HashMap<Key, (Rev, WishEntry)>,
+) -> Result<(), Fault> {
+    let mut writes = Vec::new();
+    for entry in &built.entries {
+        let key = entry.key();
+        let before = stored.remove(&key);
+        if before
+            .as_ref()
+            .is_some_and(|(rev, old)| old == entry || rev.seq > built.read_at)
+        {
+            continue;
+        }
+        let expect = before.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
+        writes.push(Write {
+            key,
+            expect,
+            value: json(entry)?,
+        });
+    }
+    for (key, (rev, old)) in stored {
+        if old.standing != Standing::Retired && !built.partial {
+            let gone = WishEntry {
+                standing: Standing::Retired,
+                why: None,
+                ..old
+            };
+            writes.push(Write {
+                key,
+                expect: Expect::At(rev),
+                value: json(&gone)?,
+            });
+        }
+    }
+    if writes.is_empty() {
+        return Ok(());
+    }
+    // One that was written meanwhile knows more than this.
+    let outcomes = bus.put_each(Bucket::Wish, writes).await?;
+    if outcomes.contains(&Put::Unknown) {
+        return Err(Fault::Unreachable(
+            "the store did not say whether it took the wish".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
+    serde_json::to_vec(value).map_err(|error| Fault::Corrupt(error.to_string()))
+}
+
+/// The whole wish of a provider, for tests and `plan`.
+pub fn whole_of(built: &Built, provider: &ProviderName) -> WholeWish {
+    built
+        .wishes
+        .get(provider)
+        .map(|wish| wish.whole.clone())
+        .unwrap_or_default()
+}

@@ -1,0 +1,276 @@
+//! What people said, and how it reaches the loops: through the store, whose watch is the doorbell.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Write};
+use mesh_sdk::decide::Approval;
+use mesh_sdk::event::{Event, EventKind};
+use mesh_sdk::harness::Provisioner;
+use mesh_sdk::{ConsumerName, ProviderName, Time};
+
+use super::shapes::{Subject, Word};
+
+/// How often a contended word is said again.
+const TRIES: usize = 5;
+
+/// What people said, as it stands in the store.
+#[derive(Debug, Clone, Default)]
+pub struct Said(Vec<(u64, Word)>);
+
+impl Said {
+    /// Each word.
+    pub fn words(&self) -> impl Iterator<Item = &Word> {
+        self.0.iter().map(|(_, word)| word)
+    }
+    /// The revision of the newest.
+    pub fn newest(&self) -> u64 {
+        self.0.iter().map(|(seq, _)| *seq).max().unwrap_or(0)
+    }
+    /// The newest request for a pass.
+    pub fn pass(&self) -> u64 {
+        let numbers = self.words().filter_map(|word| match word {
+            Word::Pass { number } => Some(*number),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+    /// Without requests for a pass.
+    #[must_use]
+    pub fn without_pass(mut self) -> Self {
+        self.0
+            .retain(|(_, word)| !matches!(word, Word::Pass { .. }));
+        self
+    }
+}
+
+/// Every word that stands.
+pub async fn read(bus: &dyn Bus) -> Result<Said, Fault> {
+    let snapshot = bus.list(Bucket::Word, &Key::everything()).await?;
+    let parsed = snapshot.entries.iter().map(|entry| {
+        let word = serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("word {}: {error}", entry.key)))?;
+        Ok((entry.rev.seq, word))
+    });
+    parsed.collect::<Result<_, _>>().map(Said)
+}
+
+/// Says a word: it takes the place of an older one about the same thing, and goes to the history.
+pub async fn say(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
+    say_as(bus, &word.key(), |_| word.clone()).await?;
+    tell(bus, word, now).await
+}
+
+/// Asks for a pass; its number is above those of all others who ask at the same time.
+pub async fn ask_for_pass(bus: &dyn Bus) -> Result<u64, Fault> {
+    let next = |before: Option<Word>| match before {
+        Some(Word::Pass { number }) => Word::Pass { number: number + 1 },
+        _ => Word::Pass { number: 1 },
+    };
+    let key = Word::Pass { number: 0 }.key();
+    match say_as(bus, &key, next).await? {
+        Word::Pass { number } => Ok(number),
+        _ => Err(Fault::Corrupt(format!("{key} is no request for a pass"))),
+    }
+}
+
+/// Puts a word in the place of the one that stands, whoever else speaks meanwhile. An unknown outcome is
+/// read back (B-5).
+async fn say_as(
+    bus: &dyn Bus,
+    key: &Key,
+    word: impl Fn(Option<Word>) -> Word,
+) -> Result<Word, Fault> {
+    for _ in 0..TRIES {
+        let current = bus.get(Bucket::Word, key).await?;
+        let before = current
+            .as_ref()
+            .and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        let word = word(before);
+        let value = serde_json::to_vec(&word).map_err(|error| Fault::Corrupt(error.to_string()))?;
+        let write = Write {
+            key: key.clone(),
+            expect: current.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
+            value: value.clone(),
+        };
+        match bus.put_if(Bucket::Word, write).await? {
+            Put::Done(_) => return Ok(word),
+            Put::Conflict => {}
+            Put::Unknown => {
+                let found = bus.get(Bucket::Word, key).await?;
+                if found.is_some_and(|entry| entry.value == value) {
+                    return Ok(word);
+                }
+            }
+        }
+    }
+    Err(Fault::Unreachable(
+        "others keep writing the same word; try again".into(),
+    ))
+}
+
+async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
+    let (provider, consumer, detail) = match word {
+        Word::Pass { .. } => return Ok(()),
+        Word::Pause {
+            subject, reason, ..
+        } => {
+            let (p, c) = names(subject);
+            (p, c, format!("paused: {reason}"))
+        }
+        Word::Resume { subject, .. } => {
+            let (p, c) = names(subject);
+            (p, c, "resumed: brakes, delays and pauses end".to_owned())
+        }
+        Word::ApproveServer {
+            provider, identity, ..
+        } => (
+            provider.to_string(),
+            String::new(),
+            format!("the server {identity} is meant"),
+        ),
+        Word::ApproveRemovals {
+            provider, removals, ..
+        } => (
+            provider.to_string(),
+            String::new(),
+            format!("{} removals may go", removals.len()),
+        ),
+        Word::Adopt {
+            provider,
+            consumer,
+            exact,
+            ..
+        } => {
+            let how = if *exact {
+                ", and rights beyond the wish taken back"
+            } else {
+                ""
+            };
+            (
+                provider.to_string(),
+                consumer.to_string(),
+                format!("to be taken over{how}"),
+            )
+        }
+        Word::Ack {
+            condition, reason, ..
+        } => (
+            String::new(),
+            String::new(),
+            format!("acknowledged {condition}: {reason}"),
+        ),
+        Word::Silence {
+            condition, reason, ..
+        } => (
+            String::new(),
+            String::new(),
+            format!("silenced {condition}: {reason}"),
+        ),
+    };
+    let event = Event {
+        at: now,
+        kind: EventKind::Word,
+        owner: "person".into(),
+        provider,
+        consumer,
+        detail,
+        count: 1,
+    };
+    let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
+    let line = serde_json::to_string(&event).map_err(|error| Fault::Corrupt(error.to_string()))?;
+    bus.append(vec![(subject, line)]).await
+}
+
+fn names(subject: &Subject) -> (String, String) {
+    match subject {
+        Subject::Provider(name) => (name.to_string(), String::new()),
+        Subject::Consumer(name) => (String::new(), name.to_string()),
+    }
+}
+
+/// Tells a provisioner what stands and what is new. Words about pauses are states; the others count
+/// once: those after the revision `heard`. Returns whether a pass is wanted.
+pub fn apply(
+    this: &mut Provisioner,
+    provider: &ProviderName,
+    said: &Said,
+    heard: u64,
+    now: Time,
+) -> bool {
+    let mut until: Option<Time> = None;
+    let mut consumers: HashMap<ConsumerName, Time> = HashMap::new();
+    let mut wanted = false;
+    for (seq, word) in &said.0 {
+        let is_new = *seq > heard;
+        match word {
+            Word::Pause {
+                subject,
+                until: end,
+                ..
+            } if *end > now => match subject {
+                Subject::Provider(name) if name == provider => until = Some(*end),
+                Subject::Consumer(name) => {
+                    consumers.insert(name.clone(), *end);
+                }
+                Subject::Provider(_) => {}
+            },
+            Word::Resume { subject, .. } if is_new => {
+                let about = match subject {
+                    Subject::Provider(name) if name == provider => None,
+                    Subject::Provider(_) => continue,
+                    Subject::Consumer(name) => Some(name),
+                };
+                this.core_mut().release(about, now);
+                wanted = true;
+            }
+            Word::ApproveServer {
+                provider: name,
+                identity,
+                ..
+            } if name == provider && this.core().server().changed_to.as_ref() == Some(identity) => {
+                this.core_mut().approve_server();
+                wanted = true;
+            }
+            Word::ApproveRemovals {
+                provider: name,
+                removals,
+                ..
+            } if name == provider && is_new => {
+                this.core_mut().approve_removals(Approval {
+                    removals: removals.clone(),
+                });
+                wanted = true;
+            }
+            Word::Adopt {
+                provider: name,
+                consumer,
+                ..
+            } if name == provider && is_new => {
+                this.core_mut().release(Some(consumer), now);
+                wanted = true;
+            }
+            Word::Pass { number } => wanted |= this.request(*number),
+            _ => {}
+        }
+    }
+    this.core_mut().set_pauses(until, &consumers);
+    wanted
+}
+
+/// What people said about taking over logins, for whoever builds the wish.
+pub fn adoptions(said: &Said) -> HashMap<(ProviderName, ConsumerName), bool> {
+    let adopted = said.words().filter_map(|word| match word {
+        Word::Adopt {
+            provider,
+            consumer,
+            exact,
+            ..
+        } => Some(((provider.clone(), consumer.clone()), *exact)),
+        _ => None,
+    });
+    adopted.collect()
+}
+
+/// The longest that a person may pause, silence or acknowledge something.
+pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);

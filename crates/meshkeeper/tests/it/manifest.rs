@@ -1,0 +1,353 @@
+//! Reading manifests: what is in order, what is refused and with which words, and how far a mistake reaches.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
+use meshkeeper::errors::Scope;
+use meshkeeper::manifest::{self, Kinds, PasswordSource, Reading, SecretRef};
+
+pub(crate) fn kinds() -> Kinds {
+    Kinds::new(crate::kind::catalogue())
+}
+
+pub(crate) fn parse(text: &str) -> Reading {
+    manifest::parse(Path::new("/etc/mesh/mesh.toml"), text.to_owned(), &kinds())
+}
+
+pub(crate) const GOOD: &str = r#"
+[mesh]
+id  = "home"
+bus = "embedded"
+
+[provider.store]
+kind  = "shelf"
+urls  = ["shelf://127.0.0.1", "shelfs://[2001:db8::7]:7400"]
+admin = { user = "keeper", password = { env = "SHELF_ADMIN" } }
+verify_every = "5 min"
+max_removals = 7
+
+[consumer.web.needs.store]
+boards = ["web:*"]
+access = "put"
+
+[consumer.api.needs.store]
+boards   = []
+login    = "api-1"
+password = { file = "secrets/api" }
+enabled  = false
+"#;
+
+fn manifest_of(text: &str) -> manifest::Manifest {
+    let reading = parse(text);
+    let told: String = rendered(&reading);
+    reading.manifest.unwrap_or_else(|| panic!("{told}"))
+}
+
+pub(crate) fn rendered(reading: &Reading) -> String {
+    reading
+        .problems
+        .list()
+        .iter()
+        .fold(String::new(), |mut all, problem| {
+            writeln!(all, "{}\n", reading.problems.render(problem, false)).expect("text");
+            all
+        })
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let manifest = manifest_of(GOOD);
+    assert!(manifest.is_whole());
+    let store = &manifest.providers[&ProviderName::new("store").unwrap()];
+    assert_eq!(store.timing.verify_every, Duration::from_secs(300));
+    assert_eq!(store.timing.list_every, Duration::from_secs(600));
+    assert_eq!(store.max_removals, 7);
+    let names: Vec<&str> = store.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["127.0.0.1:7000", "[2001:db8::7]:7400"]);
+    let [api, web] = &manifest.provisions[..] else {
+        panic!("{:?}", manifest.provisions)
+    };
+    assert_eq!(
+        (web.login.as_str(), web.enabled, web.line),
+        ("web", true, 13)
+    );
+    assert_eq!(web.password, PasswordSource::Generated);
+    assert_eq!(
+        (api.login.as_str(), api.enabled, api.adopt),
+        ("api-1", false, false)
+    );
+    let file = SecretRef::File("/etc/mesh/secrets/api".into());
+    assert_eq!(api.password, PasswordSource::Given(file));
+    assert_eq!(manifest.files(), [Path::new("/etc/mesh/secrets/api")]);
+}
+
+#[test]
+fn h1_the_wish_changes_with_the_values_and_the_digest_with_the_text() {
+    let key = Secret::from("key");
+    let digest = |text: &str| manifest_of(text).provisions[1].wish(None, &key).digest();
+    let other = GOOD.replace("web:*", "www:*");
+    assert_ne!(digest(GOOD), digest(&other));
+    assert_eq!(
+        digest(GOOD),
+        digest(&GOOD.replace("[\"web:*\"]", "[ 'web:*' ] # same"))
+    );
+    assert_ne!(manifest_of(GOOD).digest, manifest_of(&other).digest);
+}
+
+#[test]
+fn a2_every_mistake_is_told_with_its_place_and_what_was_meant() {
+    let text = r#"
+[mesh]
+id  = "Home"
+buss = "embedded"
+
+[providers.store]
+kind = "shelf"
+
+[provider.store]
+kind  = "shlef"
+url   = "shelf://127.0.0.1"
+
+[provider.far]
+kind  = "shelf"
+url   = "shelf://10.0.0.7/x"
+admin = { user = "keeper", password = "planted-7f3a" }
+verfiy_every = "60s"
+list_every = 60
+grace = "10 years"
+ask_timeout = "1ms"
+max_removals = -1
+tls = { ca = "ca.pem", dangerously_unverified = true, client_key = "k.pem" }
+
+[provider.both]
+kind = "shelf"
+url  = "http://user:planted-7f3a@127.0.0.1"
+urls = []
+
+[provider.twice]
+kind = "shelf"
+urls = ["shelf://h.example:1", "shelfs://h.example:1", "http://h.example", "shelfs://k:planted-7f3a@h"]
+
+[provider.ok]
+kind = "shelf"
+url  = "shelfs://ok.example"
+admin = { user = "keeper" }
+
+[consumer.Web.needs.ok]
+boards = []
+
+[consumer.lone]
+
+[consumer.api]
+deliver = [{ env_file = "x" }]
+[consumer.api.needs.ok]
+boards = []
+
+[consumer.a.needs]
+sotre = { boards = [] }
+okk   = { boards = [] }
+ok    = { bords = ["x"], acess = "look", pasword = "planted-7f3a" }
+
+[consumer.b.needs.ok]
+boards = ["x", 3]
+access = "planted"
+room   = 300
+login  = ""
+weak   = true
+password = { evn = "X" }
+rotate = "1d"
+
+[consumer.c.needs.ok]
+boards = [""]
+
+[consumer.d.needs.ok]
+boards = []
+login  = "sys_d"
+
+[consumer.e.needs.ok]
+boards = []
+login  = "keeper"
+password = { env = "planted 7f3a" }
+
+[consumer.f.needs.ok]
+boards = []
+login  = "keeper"
+
+[consumer.g.needs.ok]
+boards = []
+login  = "a-login-that-is-much-too-long"
+
+[consumer.h]
+needs = "ok"
+"#;
+    let reading = parse(text);
+    assert!(reading.manifest.is_none());
+    insta::assert_snapshot!(rendered(&reading));
+}
+
+#[test]
+fn h3_o29_one_bad_entry_spoils_only_itself() {
+    let mut text = String::from(
+        "[mesh]\nid = \"home\"\n[provider.store]\nkind = \"shelf\"\nurl = \"shelf://[::1]\"\n",
+    );
+    for n in 0..10 {
+        let login = if n == 7 {
+            "x".repeat(64)
+        } else {
+            format!("login{n}")
+        };
+        let board = if n == 3 { "" } else { "board" };
+        writeln!(
+            text,
+            "[consumer.c{n}.needs.store]\nboards = [\"{board}\"]\nlogin = \"{login}\""
+        )
+        .unwrap();
+    }
+    let reading = parse(&text);
+    assert_eq!(reading.problems.errors(), 2);
+    let manifest = reading.manifest.expect("whole enough");
+    assert_eq!(manifest.provisions.len(), 8);
+    assert!(!manifest.is_whole());
+    let store = ProviderName::new("store").unwrap();
+    let refuses = |name: &str| manifest.refuses(&store, &ConsumerName::new(name).unwrap());
+    assert_eq!(
+        (refuses("c3"), refuses("c7"), refuses("c1")),
+        (true, true, false)
+    );
+    assert_eq!(manifest.refused[0].why, "`boards`: a board has a name");
+    assert_eq!(manifest.refused[0].login.as_deref(), Some("login3"));
+}
+
+#[test]
+fn a_bad_provider_spoils_what_needs_it_and_is_told_once() {
+    let text = GOOD.replace("5 min", "5 parsecs")
+        + "\n[provider.other]\nkind = \"shelf\"\nurl = \"shelf://[::1]:1\"\n[consumer.web.needs.other]\nboards = []\n";
+    let reading = parse(&text);
+    assert_eq!(reading.problems.list().len(), 1);
+    assert_eq!(
+        reading.problems.list()[0].scope,
+        Scope::Provider("store".into())
+    );
+    let manifest = reading.manifest.expect("the rest");
+    assert_eq!(manifest.provisions.len(), 1);
+    let (store, web) = (
+        ProviderName::new("store").unwrap(),
+        ConsumerName::new("web").unwrap(),
+    );
+    assert!(manifest.refuses(&store, &web));
+    assert_eq!(manifest.refused.len(), 3);
+    assert_eq!(manifest.refused[1].why, "its provider `store` has mistakes");
+}
+
+#[test]
+fn r8_o36_a_text_that_is_not_whole_is_no_wish_at_all() {
+    let half = &GOOD[..GOOD.len() / 2];
+    for text in [
+        "",
+        "\n# nothing\n",
+        "id = \"home\"",
+        "[mesh]\nid = \"home\"\n[consumers.web.needs.store]\n",
+        "[mesh]\nid = \"home\"\nconsumer = 3",
+        "[mesh]\nid = 3",
+        "[mesh]\nbus = \"nats://u:planted@h\"\nid = \"home\"",
+        "[mesh]\nid = \"home\"\n[mesh]\n",
+        &format!("{half}\n[consumer.web"),
+        &format!("{GOOD}\nboards = []\nboards = []"),
+    ] {
+        let reading = parse(text);
+        assert!(reading.manifest.is_none(), "{text}");
+        assert!(reading.problems.errors() > 0, "{text}");
+        assert!(!rendered(&reading).contains("planted"));
+    }
+    let path = Path::new("/nowhere/mesh.toml");
+    assert_eq!(
+        manifest::read(path, &kinds()).expect_err("missing"),
+        manifest::ReadFault::Missing(path.to_owned())
+    );
+}
+
+#[test]
+fn a_file_that_is_not_text_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mesh.toml");
+    std::fs::write(&path, b"[mesh]\nid = \"\xff\"\n").unwrap();
+    let fault = manifest::read(&path, &kinds())
+        .expect_err("bytes")
+        .to_string();
+    assert!(fault.ends_with("is not UTF-8 text (line 2)"), "{fault}");
+}
+
+#[test]
+fn o10_two_who_want_one_login_are_both_left_as_they_are() {
+    let text = r#"
+[mesh]
+id = "home"
+[provider.store]
+kind = "shelf"
+url = "shelf://[::1]"
+[provider.again]
+kind = "shelf"
+url = "shelf://[0::1]:7000"
+[consumer.a.needs.store]
+boards = []
+login = "same"
+[consumer.b.needs.store]
+boards = []
+login = "same"
+[consumer.c.needs.store]
+boards = []
+[consumer.d.needs.store]
+boards = []
+login = "c__b"
+[consumer.e.needs]
+store = { boards = [] }
+again = { boards = [] }
+[consumer.f.needs.store]
+boards = []
+login = "Same"
+[consumer.g.needs.store]
+boards = []
+login = "alone__b"
+"#;
+    let reading = parse(text);
+    insta::assert_snapshot!(rendered(&reading));
+    let manifest = reading.manifest.expect("the rest");
+    let left: Vec<&str> = manifest
+        .provisions
+        .iter()
+        .map(|n| n.consumer.as_str())
+        .collect();
+    assert_eq!(left, ["f", "g"]);
+    assert_eq!(manifest.refused.len(), 6);
+}
+
+#[test]
+fn o05_o06_o09_o11_what_a_backend_cannot_take_is_refused_by_consumer_field_and_rule() {
+    let check = |extra: &str| {
+        let text = format!("{GOOD}[consumer.x.needs.store]\nboards = []\n{extra}\n");
+        let reading = parse(&text);
+        reading.problems.summary()
+    };
+    insta::assert_snapshot!(
+        [
+            check("login = \"default\""),
+            check("login = \"sys_tem\""),
+            check("login = \"keeper\""),
+            check("login = \"ap\\u0000p\""),
+            check("login = \"\""),
+            check(&format!("login = \"{}\"", "ü".repeat(11))),
+            check(&format!("login = \"{}\"", "a".repeat(21))),
+            check("login = \"-rf\""),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_manifest_with_windows_line_ends_and_a_byte_order_mark_is_read() {
+    let text = format!("\u{feff}{}", GOOD.replace('\n', "\r\n"));
+    let manifest = manifest_of(&text);
+    assert_eq!(manifest.provisions.len(), 2);
+}

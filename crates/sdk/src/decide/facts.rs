@@ -1,0 +1,319 @@
+//! What a pass found and cannot fix: the raw facts behind conditions.
+
+use super::brake::check_interval;
+use super::conditions::Seen;
+use super::core::Core;
+use super::record::{Last, Unknown};
+use super::settings::TUG_CHANGES;
+use super::slot::{Happening, SecretState, Slot};
+use crate::answer::Difference;
+use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
+use crate::error::Class;
+use crate::name::ConsumerName;
+use crate::time::Time;
+
+fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
+    Fact {
+        kind,
+        subject: subject.to_owned(),
+        reason,
+        message,
+        action: None,
+        final_at_once: true,
+    }
+}
+
+fn reason_of(class: Class) -> Reason {
+    match class {
+        Class::TimedOut => Reason::TimedOut,
+        Class::RefusedValue => Reason::RefusedValue,
+        Class::Denied => Reason::Denied,
+        Class::Exists => Reason::Exists,
+        Class::ReadOnly => Reason::ReadOnly,
+        _ => Reason::CallFailed,
+    }
+}
+
+impl Core {
+    /// Every fact of this moment. Subjects are consumer names, or empty for the provider itself; the
+    /// loop puts the provider's name before them.
+    pub(super) fn facts(&self, now: Time) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        self.server_facts_into(now, &mut facts);
+        let silent = self.all_silent(now);
+        if let Some(silent) = silent {
+            facts.push(silent_fact(T::BackendUnreachable, "", silent, now));
+        }
+        let mut waiting = self.pass.withheld;
+        for slot in self.slots.iter().filter(|slot| !slot.is_in_order()) {
+            waiting += usize::from(slot.waits_for_writable().is_some());
+            self.slot_facts(slot, now, silent.is_some(), &mut facts);
+        }
+        if waiting > 0 {
+            let message = format!("{waiting} writes wait for a server that takes them");
+            facts.push(fact(T::WaitsForWritable, "", Reason::ReadOnly, message));
+        }
+        facts
+    }
+
+    /// Nobody could be asked for longer than `unknown_after`: that is the backend's trouble, and told
+    /// once (C-6).
+    fn all_silent(&self, now: Time) -> Option<&Unknown> {
+        let long = |unknown: &Unknown| now.since(unknown.since) >= self.settings.unknown_after;
+        if self.down {
+            return self.server.down.as_ref().filter(|down| long(down));
+        }
+        let mut newest: Option<&Unknown> = None;
+        let mut count = 0;
+        for slot in self.slots.iter().filter(|s| s.wanted.is_some()) {
+            let unknown = slot.record.unknown.as_ref();
+            let unknown = unknown.filter(|u| u.class != Class::ReadOnly && long(u))?;
+            count += 1;
+            newest = newest
+                .filter(|n| n.since >= unknown.since)
+                .or(Some(unknown));
+        }
+        newest.filter(|_| count > 1)
+    }
+
+    fn server_facts_into(&self, now: Time, facts: &mut Vec<Fact>) {
+        if let (Some(new), Some(old)) = (&self.server.changed_to, &self.server.identity) {
+            let message = format!("the server here was {old} and is now {new}; it is only read");
+            facts.push(fact(T::ServerChanged, "", Reason::IdentityChanged, message));
+        }
+        let seen = self.seen.as_ref();
+        if let Some(why) = seen.and_then(|s| s.forgets.as_ref()) {
+            facts.push(fact(T::NotDurable, "", Reason::NoPersistence, why.clone()));
+        }
+        self.removals_facts(now, facts);
+        if let Some(fails) = &self.list_fails
+            && now.since(fails.since) >= self.settings.unknown_after
+        {
+            facts.push(silent_fact(T::LookUnknown, "", fails, now));
+        }
+        if let Some(until) = self.paused_until.filter(|at| *at > now) {
+            facts.push(paused("", until, now));
+        }
+        self.mass_loss(facts);
+        let again = self.happenings.iter();
+        for (i, _) in again.filter(|(_, what)| *what == Happening::SwitchedOn) {
+            let slot = &self.slots[*i];
+            let message = format!("`{}` had been switched off by somebody", slot.record.login);
+            let name = slot.consumer.as_str();
+            facts.push(fact(T::SwitchedOnAgain, name, Reason::Unexplained, message));
+        }
+    }
+
+    fn removals_facts(&self, now: Time, facts: &mut Vec<Fact>) {
+        let adopted = self.adopted_leaving();
+        let (reason, message) = match self.removals_held(now) {
+            Some((count, why)) => {
+                let empty = !self.slots.iter().any(|s| s.wanted.is_some() || s.kept);
+                let reason = if empty {
+                    Reason::EmptyWish
+                } else {
+                    Reason::TooMany
+                };
+                let all = count + adopted;
+                (
+                    reason,
+                    format!("{all} logins would go, and none does: {why}"),
+                )
+            }
+            None if adopted > 0 => {
+                let what = "logins that existed before us would go; only a person lets them";
+                (Reason::Exists, format!("{adopted} {what}"))
+            }
+            None => return,
+        };
+        facts.push(fact(ConditionType::RemovalHeld, "", reason, message));
+    }
+
+    /// A mass loss is told in one condition, not in ten thousand (H-20).
+    fn mass_loss(&self, facts: &mut Vec<Fact>) {
+        let (lost, asked) = (self.pass.gone, self.pass.summary.asked);
+        if lost >= 10 && lost * 2 > asked {
+            let message = format!("{lost} of {asked} consumers were lost at once");
+            let reason = if self.pass.explained * 2 > lost {
+                Reason::ServerRestarted
+            } else {
+                Reason::Unexplained
+            };
+            facts.push(fact(ConditionType::MassLoss, "", reason, message));
+        }
+    }
+
+    fn slot_facts(&self, slot: &Slot, now: Time, unreachable: bool, facts: &mut Vec<Fact>) {
+        let name = slot.consumer.as_str();
+        let record = &slot.record;
+        if let Some(until) = slot.paused_until.filter(|at| *at > now) {
+            facts.push(paused(name, until, now));
+        }
+        if let Some(departure) = &record.departure {
+            let failed = || record.failed.as_ref().map(|error| error.to_string());
+            if let Some(why) = departure.left_alone.clone().or_else(failed) {
+                let message = format!("`{}` should go: {why}", record.login);
+                facts.push(fact(T::RemovalStuck, name, Reason::CallFailed, message));
+            }
+            return;
+        }
+        let Some(wanted) = &slot.wanted else { return };
+        if let Some(unknown) = &record.unknown
+            && !unreachable
+            && unknown.class != Class::ReadOnly
+            && now.since(unknown.since) >= self.settings.unknown_after
+        {
+            facts.push(silent_fact(T::LookUnknown, name, unknown, now));
+        }
+        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
+        if let SecretState::Lost(why) = &wanted.secret {
+            push(T::SecretLost, Reason::NoVersion, why.clone());
+        }
+        if record.taken == Some(wanted.digest) {
+            let hint = if wanted.adopt {
+                "; `adopt = true` needs the password that it has"
+            } else {
+                ""
+            };
+            let message = format!("the login `{}` exists and is not ours{hint}", record.login);
+            push(T::LoginTaken, Reason::Exists, message);
+        }
+        if !wanted.enabled {
+            let message = format!("`{}` is kept switched off", record.login);
+            push(T::DisabledOnPurpose, Reason::AsDeclared, message);
+        }
+        self.trouble(slot, now, facts);
+    }
+
+    fn trouble(&self, slot: &Slot, now: Time, facts: &mut Vec<Fact>) {
+        let name = slot.consumer.as_str();
+        let record = &slot.record;
+        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
+        let every = |n: u32| check_interval(&self.settings, n).as_secs() / 60;
+        if record.strikes > 0 {
+            let message = format!(
+                "lost again after {} successful repairs: {}; checked every {} min",
+                record.strikes,
+                what_differs(&record.last),
+                every(record.strikes)
+            );
+            push(T::Braked, Reason::LostAgain, message);
+        }
+        if record.tug > 0 {
+            let last = record.changes.last();
+            let message = format!(
+                "changed {TUG_CHANGES} times within an hour after being held, last {} min ago: {}; \
+                 checked every {} min",
+                last.map_or(0, |at| now.since(*at).as_secs() / 60),
+                what_differs(&record.last),
+                every(record.tug)
+            );
+            push(T::TugOfWar, Reason::ChangedAgain, message);
+        }
+        match &record.last {
+            Last::Held {
+                warning: Some(warning),
+                ..
+            } => push(T::GrantsSurplus, Reason::Unexplained, warning.to_string()),
+            Last::Lost { differences, .. }
+                if differences.contains(Difference::PasswordNotEnforced) =>
+            {
+                let what = what_differs(&record.last);
+                push(T::PasswordNotEnforced, Reason::Unexplained, what);
+            }
+            _ => {}
+        }
+        let failed = record.failed.as_ref();
+        if let Some(error) = failed.filter(|e| e.class() != Class::Exists) {
+            let kind = match error.class() {
+                Class::RefusedValue => T::Refused,
+                _ if slot.is_applied() => T::HealFailed,
+                _ => T::ApplyFailed,
+            };
+            let message = format!("{error} (tried {} times)", record.failures);
+            facts.push(Fact {
+                final_at_once: !error.class().is_transient(),
+                ..fact(kind, name, reason_of(error.class()), message)
+            });
+        }
+    }
+
+    /// What this pass saw of a condition's subject for which it has no fact: the provider itself
+    /// (`None`), or one of its consumers.
+    pub fn saw(&self, kind: ConditionType, consumer: Option<&ConsumerName>) -> Seen {
+        let Some(consumer) = consumer else {
+            return self.saw_server(kind);
+        };
+        let Some(slot) = self.slot_of(consumer).map(|i| &self.slots[i]) else {
+            return Seen::Retired;
+        };
+        let leaves = slot.record.departure.is_some();
+        match kind {
+            T::Paused if slot.wanted.is_some() || leaves => Seen::Good,
+            T::RemovalStuck if leaves || slot.wanted.is_some() => Seen::Good,
+            _ if slot.kept && slot.wanted.is_none() => Seen::Nothing,
+            _ if slot.wanted.is_none() => Seen::Retired,
+            _ if !slot.is_ready() => Seen::NotLooked,
+            _ if slot.record.unknown.is_some() => Seen::Nothing,
+            _ if !self.caps.holds || slot.answered_at >= Some(self.pass.at) => Seen::Good,
+            _ => Seen::NotLooked,
+        }
+    }
+
+    fn saw_server(&self, kind: ConditionType) -> Seen {
+        let asked = self.pass.summary.asked > 0;
+        let heard = asked && self.pass.summary.unknown < self.pass.summary.asked;
+        match kind {
+            T::Paused | T::RemovalHeld => Seen::Good,
+            _ if self.down => Seen::Nothing,
+            T::ServerChanged | T::NotDurable if self.seen.is_none() => Seen::Nothing,
+            T::BackendUnreachable if asked && !heard => Seen::Nothing,
+            T::BackendUnreachable if self.slots.iter().all(|s| s.wanted.is_none()) => Seen::Retired,
+            T::BackendUnreachable if !asked && !self.caps.server => Seen::NotLooked,
+            T::MassLoss if !heard => Seen::NotLooked,
+            T::LookUnknown if self.list_fails.is_some() => Seen::Nothing,
+            _ => Seen::Good,
+        }
+    }
+}
+
+impl Slot {
+    /// Nothing can be told of it; the quick way past the many.
+    fn is_in_order(&self) -> bool {
+        let record = &self.record;
+        let fine = self.wanted.as_ref().is_some_and(|w| w.enabled) && self.is_ready();
+        let held = matches!(&record.last, Last::Held { warning: None, .. });
+        let quiet = record.unknown.is_none() && record.failed.is_none() && record.taken.is_none();
+        fine && held && quiet && !record.is_braked() && self.paused_until.is_none()
+    }
+}
+
+/// How it differed at the last look.
+fn what_differs(last: &Last) -> String {
+    match last {
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } if detail.is_empty() => differences.to_string(),
+        Last::Lost {
+            differences,
+            detail,
+            ..
+        } => format!("{differences} ({detail})"),
+        _ => "held at the last look".to_owned(),
+    }
+}
+
+/// No answer for so long, and why.
+fn silent_fact(kind: ConditionType, subject: &str, unknown: &Unknown, now: Time) -> Fact {
+    let age = now.since(unknown.since).as_secs();
+    let message = format!("no answer for {age} s: {}", unknown.why);
+    fact(kind, subject, reason_of(unknown.class), message)
+}
+
+fn paused(subject: &str, until: Time, now: Time) -> Fact {
+    let minutes = until.since(now).as_secs().div_ceil(60);
+    let message = format!("writes are paused for {minutes} min more");
+    fact(ConditionType::Paused, subject, Reason::ByPerson, message)
+}

@@ -1,0 +1,362 @@
+//! Tests of the core: each rule by its number, on a rig that reads like the rule.
+
+mod applying;
+mod asking;
+mod braking;
+mod owning;
+mod removing;
+mod shape;
+mod telling;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{
+    Core, Departure, Happening, Mode, PassPlan, Record, SecretState, Settings, Slot, State, Step,
+    Stored, Summary, Wanted, WholeWish,
+};
+use crate::adapter::{Capabilities, Listed, Server};
+use crate::answer::{Answer, Difference, Held, Lost, MarkSeen, Proof};
+use crate::condition::{ConditionType, Fact};
+use crate::error::{Class, Error};
+use crate::name::{ConsumerName, Login};
+use crate::provision::Digest;
+use crate::time::Time;
+
+/// What one pass did.
+#[derive(Debug)]
+struct Did {
+    plan: PassPlan,
+    asked: Vec<String>,
+    steps: Vec<(String, Step)>,
+    facts: Vec<Fact>,
+    happenings: Vec<(String, Happening)>,
+    dirty: Vec<String>,
+    server_dirty: bool,
+    summary: Summary,
+    next_at: Time,
+}
+
+impl Did {
+    fn creates(&self) -> Vec<&str> {
+        let creates = self.steps.iter();
+        let creates = creates.filter(|(_, step)| matches!(step, Step::Create(_)));
+        creates.map(|(name, _)| name.as_str()).collect()
+    }
+    fn kinds(&self) -> Vec<ConditionType> {
+        let mut kinds: Vec<ConditionType> = self.facts.iter().map(|f| f.kind).collect();
+        kinds.sort_unstable();
+        kinds
+    }
+    fn fact(&self, kind: ConditionType) -> &Fact {
+        let mut facts = self.facts.iter().filter(|f| f.kind == kind);
+        match (facts.next(), facts.next()) {
+            (Some(one), None) => one,
+            _ => panic!("not one {kind} in {:?}", self.facts),
+        }
+    }
+    fn happened(&self, what: &Happening) -> bool {
+        self.happenings.iter().any(|(_, h)| h == what)
+    }
+}
+
+/// A core on a virtual clock, with a backend that says what it is told to say. Unless told otherwise a
+/// login is absent until `create`, and held afterwards.
+struct Rig {
+    core: Core,
+    caps: Capabilities,
+    now: Time,
+    wish: WholeWish,
+    looks: HashMap<String, Result<Answer, Error>>,
+    creates: HashMap<String, Result<(), Error>>,
+    after_create: HashMap<String, Result<Answer, Error>>,
+    removes: Result<(), Error>,
+    server: Result<Server, Error>,
+    list: Result<Vec<Listed>, Error>,
+    mints: u32,
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+fn minutes(minutes: u64) -> Duration {
+    secs(60 * minutes)
+}
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn name(text: &str) -> ConsumerName {
+    ConsumerName::new(text).expect("a name")
+}
+fn login(text: &str) -> Login {
+    Login::new(text).expect("a login")
+}
+fn digest(version: u8) -> Digest {
+    Digest::from_bytes([version; 16])
+}
+fn wanted(text: &str) -> Wanted {
+    Wanted {
+        consumer: name(text),
+        login: login(text),
+        digest: digest(1),
+        enabled: true,
+        adopt: false,
+        secret: SecretState::Ready,
+    }
+}
+fn held() -> Result<Answer, Error> {
+    Ok(Answer::held(Proof::Verifier))
+}
+fn lost(difference: Difference) -> Result<Answer, Error> {
+    marked(difference, MarkSeen::Ours, false)
+}
+fn marked(difference: Difference, mark: MarkSeen, fits: bool) -> Result<Answer, Error> {
+    Ok(Answer::Lost(Box::new(Lost {
+        differences: difference.into(),
+        detail: String::new(),
+        mark,
+        password_fits: fits,
+    })))
+}
+fn failing<T>(class: Class) -> Result<T, Error> {
+    Err(Error::new(class, "as told"))
+}
+fn asked_singly() -> Capabilities {
+    Capabilities {
+        server: true,
+        holds: true,
+        disable: true,
+        list: true,
+        ..Capabilities::none()
+    }
+}
+
+impl Rig {
+    fn with(caps: Capabilities, stored: Stored, now: Time) -> Self {
+        let server = Server {
+            run: Some("run1".into()),
+            ..Server::default()
+        };
+        Self {
+            core: Core::new(Settings::default(), caps, stored, now),
+            caps,
+            now,
+            wish: WholeWish::default(),
+            looks: HashMap::new(),
+            creates: HashMap::new(),
+            after_create: HashMap::new(),
+            removes: Ok(()),
+            server: Ok(server),
+            list: Ok(Vec::new()),
+            mints: 0,
+        }
+    }
+    /// These consumers, wished and not made yet.
+    fn new(names: &[&str]) -> Self {
+        Self::of(asked_singly(), names)
+    }
+    fn of(caps: Capabilities, names: &[&str]) -> Self {
+        let mut rig = Self::with(caps, Stored::default(), Time::from_millis(1_000_000));
+        rig.wish_for(names.iter().map(|n| wanted(n)).collect());
+        rig
+    }
+    /// These consumers, applied, held, and at rest.
+    fn held(names: &[&str]) -> Self {
+        let mut rig = Self::new(names);
+        rig.pass();
+        rig.next();
+        rig.again_changes_nothing();
+        rig
+    }
+    fn wish_for(&mut self, wanted: Vec<Wanted>) {
+        self.wish.wanted = wanted;
+        self.wish.generation += 1;
+        self.confirm_wish();
+    }
+    fn confirm_wish(&mut self) {
+        self.core.set_wish(self.wish.clone(), self.now);
+    }
+    fn change(&mut self, consumer: &str, with: impl Fn(&mut Wanted)) {
+        let mut all = self.wish.wanted.clone();
+        let one = all.iter_mut().find(|w| w.consumer.as_str() == consumer);
+        with(one.expect("it is wished"));
+        self.wish_for(all);
+    }
+    fn says(&mut self, consumer: &str, answer: Result<Answer, Error>) {
+        self.looks.insert(consumer.into(), answer);
+    }
+    fn create_says(&mut self, consumer: &str, outcome: Result<(), Error>) {
+        self.creates.insert(consumer.into(), outcome);
+    }
+    /// What is seen after a `create` that succeeded; *lost* for one that helps nothing.
+    fn after_create(&mut self, consumer: &str, answer: Result<Answer, Error>) {
+        self.after_create.insert(consumer.into(), answer);
+    }
+    fn lists(&mut self, entries: &[(&str, MarkSeen)]) {
+        let entries = entries.iter();
+        let entries = entries.map(|(l, mark)| Listed::new(login(l), mark.clone(), true));
+        self.list = Ok(entries.collect());
+    }
+    fn lists_ours(&mut self, names: &[&str]) {
+        let entries: Vec<(&str, MarkSeen)> = names
+            .iter()
+            .map(|n| (*n, MarkSeen::OursFor(name(n))))
+            .collect();
+        self.lists(&entries);
+    }
+    fn restarts(&mut self, run: &str) {
+        self.server = Ok(Server {
+            run: Some(run.into()),
+            ..self.server.clone().unwrap_or_default()
+        });
+    }
+    fn slot(&self, consumer: &str) -> &Slot {
+        let i = self.core.slot_of(&name(consumer)).expect("a slot");
+        &self.core.slots()[i]
+    }
+    fn record(&self, consumer: &str) -> &Record {
+        &self.slot(consumer).record
+    }
+    fn departure(&self, consumer: &str) -> &Departure {
+        let departure = self.record(consumer).departure.as_deref();
+        departure.expect("it is leaving")
+    }
+    fn state(&self, consumer: &str) -> State {
+        self.slot(consumer).state()
+    }
+    fn wait(&mut self, span: Duration) {
+        self.now = self.now + span;
+    }
+
+    /// A pass now.
+    fn pass(&mut self) -> Did {
+        let (plan, asked) = self.look();
+        let mut steps = self.core.steps(self.now);
+        for (i, step) in steps.clone() {
+            if step == Step::Mint {
+                self.mints += 1;
+                self.core.secret_ready(i, digest(100));
+            }
+        }
+        steps.extend(self.core.steps(self.now));
+        for (i, step) in &steps {
+            if *step != Step::Mint {
+                self.act(*i, *step);
+            }
+        }
+        let end = self.core.end(self.now);
+        let named = |i: usize| self.core.slots()[i].consumer.to_string();
+        let steps = steps.into_iter().map(|(i, s)| (named(i), s)).collect();
+        let happenings = end.happenings.into_iter();
+        let happenings = happenings.map(|(i, h)| (named(i), h)).collect();
+        let dirty = self.core.take_dirty();
+        Did {
+            plan,
+            asked,
+            steps,
+            facts: end.facts,
+            happenings,
+            dirty: dirty
+                .into_iter()
+                .map(|i| self.core.slots()[i].consumer.to_string())
+                .collect(),
+            server_dirty: self.core.take_server_dirty(),
+            summary: end.summary,
+            next_at: end.next_at,
+        }
+    }
+    fn look(&mut self) -> (PassPlan, Vec<String>) {
+        if self.caps.server {
+            self.core.server_seen(self.now, self.server.clone());
+        }
+        let plan = self.core.begin(self.now);
+        if plan.list {
+            let list = self.list.as_ref().map(Vec::as_slice);
+            self.core.listed(self.now, list);
+        }
+        let mut asked = Vec::new();
+        for i in &plan.ask {
+            if self.core.asking_ended() {
+                break;
+            }
+            let consumer = self.core.slots()[*i].consumer.to_string();
+            let answer = self.answer_for(&consumer);
+            let hung = matches!(&answer, Err(e) if e.class() == Class::TimedOut);
+            if hung && plan.mode == Mode::Bulk {
+                self.core.bulk_timed_out();
+                break;
+            }
+            self.core.answer(*i, self.now, answer);
+            asked.push(consumer);
+        }
+        (plan, asked)
+    }
+    fn answer_for(&self, consumer: &str) -> Result<Answer, Error> {
+        let answer = self.looks.get(consumer).cloned();
+        answer.unwrap_or_else(|| Ok(Answer::absent()))
+    }
+    fn act(&mut self, i: usize, step: Step) {
+        let consumer = self.core.slots()[i].consumer.to_string();
+        if step == Step::Disable || step == Step::Remove {
+            let outcome = self.removes.clone();
+            if let (Ok(()), Ok(list)) = (&outcome, &mut self.list) {
+                let gone = self.core.slots()[i].record.login.clone();
+                list.retain(|l| step == Step::Disable || l.login != gone);
+                let off = list.iter_mut().filter(|l| l.login == gone);
+                off.for_each(|l| l.enabled = false);
+            }
+            self.core.effect(i, self.now, outcome);
+            return;
+        }
+        let outcome = self.creates.get(&consumer).cloned().unwrap_or(Ok(()));
+        self.core.effect(i, self.now, outcome.clone());
+        if outcome.is_ok() {
+            let seen = self.after_create.get(&consumer).cloned();
+            self.says(&consumer, seen.unwrap_or_else(held));
+            if self.caps.holds {
+                let again = self.answer_for(&consumer);
+                self.core.looked_again(i, self.now, again);
+            }
+        }
+    }
+
+    /// Waits until a whole pass is due, and makes it.
+    fn next(&mut self) -> Did {
+        self.wait(minutes(1));
+        self.pass()
+    }
+    /// Passes, a minute apart, for so long; those on which somebody was applied.
+    fn minutes(&mut self, count: u64) -> Vec<u64> {
+        let mut applied = Vec::new();
+        for minute in 1..=count {
+            if !self.next().creates().is_empty() {
+                applied.push(minute);
+            }
+        }
+        applied
+    }
+    /// The oracle of all oracles: one more pass gives no step and no record to be stored.
+    fn again_changes_nothing(&mut self) {
+        self.confirm_wish();
+        let did = self.next();
+        assert_eq!(did.steps, [], "again changes nothing");
+        assert_eq!(did.dirty, Vec::<String>::new(), "nothing is written");
+        assert!(!did.server_dirty, "nothing is written");
+        assert_eq!(did.happenings, []);
+    }
+    /// The process ends, and another one begins with what was stored.
+    fn restart(&mut self) {
+        let slots = self.core.slots().iter();
+        let records: Vec<(ConsumerName, Record)> = slots
+            .map(|s| (s.consumer.clone(), s.record.clone()))
+            .collect();
+        let text = serde_json::to_string(&(self.core.server(), &records)).expect("json");
+        let (server, records) = serde_json::from_str(&text).expect("back");
+        let stored = Stored { server, records };
+        self.core = Core::new(self.core.settings().clone(), self.caps, stored, self.now);
+    }
+    /// The process ends, and another one begins with the same wish.
+    fn restart_and_wish(&mut self) {
+        self.restart();
+        self.confirm_wish();
+    }
+}

