@@ -285,6 +285,7 @@ fn h25_a_pause_stops_writes_and_not_looks_and_has_an_end() {
         rig.now = until;
         let did = rig.pass();
         assert!(did.creates().is_empty(), "nobody is due between two passes");
+        assert_eq!(did.kinds(), [], "it is over");
         rig.core.hint();
         let did = rig.pass();
         assert!(did.creates().contains(&"web"));

@@ -271,6 +271,7 @@ fn r7_more_than_three_wait_for_a_person_and_exactly_those_go() {
     assert_eq!(removals(&mut rig, 180), []);
     let did = rig.next();
     let fact = did.fact(ConditionType::RemovalHeld);
+    assert_eq!(fact.reason, crate::condition::Reason::TooMany);
     assert!(
         fact.message.starts_with("4 logins would go"),
         "{}",
@@ -323,6 +324,8 @@ fn r7_three_an_hour_and_no_more() {
     without(&mut rig, &names[..4]);
     let later = removals(&mut rig, 70);
     assert_eq!(later, [(60, "c03".into(), Step::Disable)]);
+    let recent = rig.core.server().recent_removals.len();
+    assert_eq!(recent, 1, "those of an hour ago are forgotten");
     rig.restart_and_wish();
     assert_eq!(rig.core.recently_removed(rig.now), 1, "the count is stored");
 }
@@ -843,4 +846,20 @@ fn r13_a_paused_provider_removes_nothing() {
     rig.core.set_pauses(Some(rig.now + HOUR), &HashMap::new());
     assert_eq!(removals(&mut rig, 59), []);
     assert_eq!(removals(&mut rig, 5).len(), 1);
+}
+
+#[test]
+fn r12_a_removal_that_fails_is_counted() {
+    let mut rig = leaving(&["web"]);
+    rig.removes = failing(Class::Denied);
+    removals(&mut rig, 10);
+    rig.wait(minutes(1));
+    rig.confirm_wish();
+    let did = rig.pass();
+    assert_eq!((did.steps.len(), did.summary.failed), (1, 1));
+    assert!(
+        did.happenings
+            .iter()
+            .any(|(_, h)| matches!(h, Happening::Failed(_)))
+    );
 }
