@@ -3,6 +3,7 @@
 mod applying;
 mod asking;
 mod braking;
+mod guarding;
 mod owning;
 mod removing;
 mod shape;
