@@ -219,10 +219,21 @@ fn h10_without_holds_nobody_is_tried_while_the_server_is_down() {
     let did = rig.next();
     assert_eq!((did.steps.len(), did.dirty.len()), (0, 0));
     assert_eq!(rig.state("web"), State::Unknown);
-    rig.server = there;
+    rig.server = there.clone();
     let did = rig.next();
     assert_eq!((did.steps.len(), did.dirty.len()), (0, 0));
     assert_eq!(rig.state("web"), State::Held);
+
+    rig.server = failing(Class::Unreachable);
+    rig.next();
+    rig.core.all_dirty();
+    rig.core.take_dirty();
+    rig.server = there;
+    assert_eq!(
+        rig.next().dirty,
+        ["web"],
+        "what is stored as unknown is stored as known"
+    );
 }
 
 #[test]

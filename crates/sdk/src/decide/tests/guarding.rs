@@ -174,6 +174,7 @@ fn r8_a_server_that_does_not_answer_loses_nobody() {
     removals(&mut rig, 19);
     let there = std::mem::replace(&mut rig.server, failing(Class::Unreachable));
     assert_eq!(removals(&mut rig, 5), []);
+    assert!(!rig.next().plan.list, "and is not asked for its list");
     rig.server = there;
     assert_eq!(removals(&mut rig, 1).len(), 1);
 }
@@ -415,4 +416,38 @@ fn r8_without_a_list_a_new_server_needs_a_word() {
     rig.core.approve_server();
     assert!(removals(&mut rig, 60).iter().all(|(_, c, _)| c != "web"));
     assert_eq!(rig.next().kinds(), [ConditionType::RemovalHeld]);
+}
+
+#[test]
+fn r8_a_list_that_is_not_needed_any_more_is_no_trouble() {
+    let mut rig = leaving(&["web"]);
+    rig.list = failing(Class::Busy);
+    removals(&mut rig, 8);
+    assert_eq!(rig.next().kinds(), [ConditionType::LookUnknown]);
+    let there = std::mem::replace(&mut rig.server, failing(Class::Unreachable));
+    rig.next();
+    rig.server = there;
+    assert_eq!(
+        rig.next().kinds(),
+        [ConditionType::LookUnknown],
+        "it is needed still"
+    );
+    rig.wish_for(FEW.iter().map(|n| wanted(n)).collect());
+    assert_eq!(rig.next().kinds(), []);
+}
+
+#[test]
+fn r8_another_server_is_not_asked_for_its_list() {
+    let mut rig = leaving(&["web"]);
+    let mut server = rig.server.clone().expect("up");
+    server.identity = Some("one".into());
+    rig.server = Ok(server.clone());
+    assert!(rig.next().plan.list);
+    server.identity = Some("two".into());
+    rig.server = Ok(server);
+    for _ in 0..15 {
+        assert!(!rig.next().plan.list);
+    }
+    rig.core.listed(rig.now, Ok(&[]));
+    assert_eq!(rig.departure("web").missing, None, "nor believed");
 }
