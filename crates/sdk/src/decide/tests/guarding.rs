@@ -34,7 +34,7 @@ fn r7_more_than_three_wait_for_a_person_and_exactly_those_go() {
         "approved ones do not count"
     );
     rig.core.approve_removals(approval);
-    assert_eq!(rig.core.take_dirty(), Vec::<usize>::new());
+    assert_eq!(rig.store(), Vec::<usize>::new());
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn r8_another_servers_list_says_nothing() {
 #[test]
 fn r8_a_wish_that_is_confirmed_is_stored_only_while_that_matters() {
     let mut rig = leaving(&["web"]);
-    let dirty = |rig: &mut Rig| !rig.core.take_dirty().is_empty();
+    let dirty = |rig: &mut Rig| !rig.store().is_empty();
     dirty(&mut rig);
     rig.confirm_wish();
     assert!(!dirty(&mut rig), "the same moment");
@@ -450,4 +450,21 @@ fn r8_another_server_is_not_asked_for_its_list() {
     }
     rig.core.listed(rig.now, Ok(&[]));
     assert_eq!(rig.departure("web").missing, None, "nor believed");
+}
+
+#[test]
+fn r8_a_clock_that_was_ahead_holds_a_removal_up_only_once() {
+    // O-37: stored two hours ahead, and then every minute another process.
+    let mut rig = leaving(&[]);
+    rig.wait(2 * HOUR);
+    without(&mut rig, &["web"]);
+    rig.pass();
+    rig.now = rig.now - 2 * HOUR;
+    let mut steps = Vec::new();
+    for minute in 1..=30 {
+        rig.wait(minutes(1));
+        rig.restart_and_wish();
+        steps.extend(rig.pass().steps.into_iter().map(|(_, step)| (minute, step)));
+    }
+    assert!(steps[0].0 <= 13, "{steps:?}");
 }

@@ -73,9 +73,9 @@ fn r2_what_was_never_made_is_forgotten_in_the_store_too() {
     rig.wish_for(vec![wanted("a"), wanted("b"), wanted("c"), wanted("e")]);
     rig.next();
     rig.server = there;
-    rig.core.take_dirty();
+    rig.store();
     rig.wish_for(vec![wanted("a")]);
-    let slots = rig.core.take_dirty();
+    let slots = rig.store();
     let slots = slots.into_iter().map(|i| &rig.core.slots()[i]);
     let names: Vec<&str> = slots.map(|s| s.consumer.as_str()).collect();
     assert_eq!(names, ["b", "c"], "and what was never stored needs no word");
@@ -125,7 +125,7 @@ fn r3_what_is_left_over_of_one_who_left_is_told_and_stored_once() {
     rig.change("web", |w| w.login = login("web2"));
     rig.wish.wanted.retain(|w| w.consumer != name("web"));
     rig.confirm_wish();
-    rig.core.take_dirty();
+    rig.store();
     assert_eq!(rig.record("web").superseded, [login("web")]);
     assert!(!rig.slot("web").is_retired());
     rig.next();
@@ -266,18 +266,18 @@ fn r12_a_word_ends_only_what_stands() {
     let mut rig = leaving(&["web", "a"]);
     rig.next();
     rig.core.release(None, rig.now);
-    assert_eq!(rig.core.take_dirty(), Vec::<usize>::new());
+    assert_eq!(rig.store(), Vec::<usize>::new());
     rig.lists(&[("a", MarkSeen::None)]);
     removals(&mut rig, 12);
     let a = rig.core.slot_of(&name("a")).expect("a slot");
     rig.core.release(None, rig.now);
-    assert_eq!(rig.core.take_dirty(), [a], "left alone, and judged anew");
+    assert_eq!(rig.store(), [a], "left alone, and judged anew");
     rig.lists_ours(&FEW);
     rig.removes = failing(Class::Busy);
     removals(&mut rig, 25);
-    rig.core.take_dirty();
+    rig.store();
     rig.core.release(Some(&name("web")), rig.now);
-    assert_eq!(rig.core.take_dirty().len(), 1);
+    assert_eq!(rig.store().len(), 1);
     assert_eq!(rig.departure("web").failures, 0);
 }
 
@@ -375,7 +375,7 @@ fn r13_a_login_that_lost_our_mark_is_left_alone() {
     ] {
         let mut rig = leaving(&["web"]);
         rig.lists(&[("web", mark)]);
-        rig.core.take_dirty();
+        rig.store();
         assert_eq!(rig.next().dirty, ["web"], "that is news");
         assert_eq!(removals(&mut rig, 9), []);
         assert_eq!(
