@@ -196,15 +196,21 @@ impl Core {
             },
             happenings: Vec::new(),
         };
+        let before = core.server.clone();
         core.server.clamp(now);
-        for (consumer, mut record) in stored.records {
-            record.clamp(now, &core.settings);
+        core.server_dirty = core.server != before;
+        for (consumer, record) in stored.records {
             core.load(consumer, record, now);
         }
         core
     }
 
-    fn load(&mut self, consumer: ConsumerName, record: Record, now: Time) {
+    /// Stamps that were bounded are stored so: the next process must not bound them anew, or what waits
+    /// for them would wait until the clock caught up (O-37).
+    fn load(&mut self, consumer: ConsumerName, mut record: Record, now: Time) {
+        let before = record.clone();
+        record.clamp(now, &self.settings);
+        let bounded = record != before;
         let answered_at = record.answered_before(&self.settings, self.server.last_pass);
         let leaves = record.departure.is_some();
         let i = self.add(consumer, record);
@@ -212,6 +218,7 @@ impl Core {
         let slot = &mut self.slots[i];
         slot.blind = blind.then_some(Why::Started);
         slot.stored = true;
+        slot.dirty = bounded;
         slot.answered_at = answered_at.map(|at| at.not_after(now));
         if leaves {
             self.departing.insert(i);

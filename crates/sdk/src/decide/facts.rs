@@ -28,8 +28,6 @@ fn reason_of(class: Class) -> Reason {
         Class::TimedOut => Reason::TimedOut,
         Class::RefusedValue => Reason::RefusedValue,
         Class::Denied => Reason::Denied,
-        Class::Exists => Reason::Exists,
-        Class::ReadOnly => Reason::ReadOnly,
         _ => Reason::CallFailed,
     }
 }

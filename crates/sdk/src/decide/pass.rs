@@ -27,7 +27,7 @@ impl Core {
         };
         let mut ask = self.due(now, regular);
         if self.down {
-            self.all_unknown(now, &ask);
+            self.all_unknown(&ask);
             ask.clear();
         } else if !self.caps.holds {
             self.blindly(&ask);
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// The server does not answer: nobody can be asked, and that is told once, not for each (C-6).
-    fn all_unknown(&mut self, now: Time, due: &[usize]) {
+    fn all_unknown(&mut self, due: &[usize]) {
         self.pass.asking_ended = true;
         self.pass.summary.unknown = due.len();
         let Some(down) = self.server.down.clone() else {
@@ -104,10 +104,7 @@ impl Core {
             let slot = &mut self.slots[*i];
             if slot.record.unknown.is_none() {
                 slot.quiet = true;
-                slot.record.unknown = Some(Unknown {
-                    since: down.since.not_after(now),
-                    ..down.clone()
-                });
+                slot.record.unknown = Some(down.clone());
             }
         }
     }

@@ -219,10 +219,21 @@ fn h10_without_holds_nobody_is_tried_while_the_server_is_down() {
     let did = rig.next();
     assert_eq!((did.steps.len(), did.dirty.len()), (0, 0));
     assert_eq!(rig.state("web"), State::Unknown);
-    rig.server = there;
+    rig.server = there.clone();
     let did = rig.next();
     assert_eq!((did.steps.len(), did.dirty.len()), (0, 0));
     assert_eq!(rig.state("web"), State::Held);
+
+    rig.server = failing(Class::Unreachable);
+    rig.next();
+    rig.core.all_dirty();
+    rig.store();
+    rig.server = there;
+    assert_eq!(
+        rig.next().dirty,
+        ["web"],
+        "what is stored as unknown is stored as known"
+    );
 }
 
 #[test]
@@ -304,7 +315,8 @@ fn h22_no_list_no_mint() {
     }]);
     rig.list = failing(Class::Busy);
     for _ in 0..5 {
-        assert_eq!(rig.next().steps, []);
+        let did = rig.next();
+        assert_eq!((did.steps.len(), did.kinds().len()), (0, 0));
     }
     assert_eq!(
         rig.next().kinds(),
@@ -384,11 +396,11 @@ fn h22_a_secret_that_cannot_be_read_stops_writes_and_changes_nothing_else() {
 fn h23_the_intent_is_in_the_record_before_the_effect_and_applied_after_the_look() {
     let mut rig = Rig::new(&["web"]);
     rig.look();
-    rig.core.take_dirty();
+    rig.store();
     let steps = rig.core.steps(rig.now);
     assert_eq!(steps.len(), 1);
     assert_eq!(rig.record("web").intent, Some(digest(1)));
-    assert_eq!(rig.core.take_dirty(), [0], "the intent is to be stored");
+    assert_eq!(rig.store(), [0], "the intent is to be stored");
     rig.core.effect(0, rig.now, Ok(()));
     assert_eq!(rig.record("web").applied, None, "nothing is guessed");
     rig.core.looked_again(0, rig.now, held());
@@ -427,4 +439,85 @@ fn h23_a_half_done_create_is_found_and_brought_to_the_wish() {
     assert_eq!(did.creates(), ["web"], "our intent says whose it is");
     rig.next();
     rig.again_changes_nothing();
+}
+
+#[test]
+fn h3_a_restart_of_the_server_ends_no_delay() {
+    let mut rig = Rig::new(&["bad", "good"]);
+    rig.create_says("bad", failing(Class::Denied));
+    rig.pass();
+    rig.wait(secs(5));
+    rig.restarts("run2");
+    assert_eq!(rig.pass().asked, ["good"]);
+}
+
+#[test]
+fn h10_the_first_run_that_is_seen_is_no_restart() {
+    let mut rig = Rig::of(unasked(), &["web"]);
+    rig.pass();
+    let records = vec![(name("web"), rig.record("web").clone())];
+    let stored = Stored {
+        records: records.clone(),
+        ..Stored::default()
+    };
+    rig.core = Core::new(Settings::default(), rig.caps, stored, rig.now);
+    rig.confirm_wish();
+    let did = rig.next();
+    assert_eq!(did.steps, [("web".into(), Step::Create(Why::Started))]);
+}
+
+#[test]
+fn h22_a_store_that_was_closed_for_a_while_leaves_a_new_consumer_new() {
+    let mut rig = Rig::new(&[]);
+    let with = |secret: SecretState| Wanted {
+        secret,
+        ..wanted("web")
+    };
+    rig.wish_for(vec![with(SecretState::Lost("the store is closed".into()))]);
+    assert_eq!(rig.pass().steps, []);
+    rig.wish_for(vec![with(SecretState::New)]);
+    assert_eq!(rig.pass().steps.len(), 2);
+    assert_eq!(rig.mints, 1);
+}
+
+#[test]
+fn h22_once_lost_a_secret_is_lost_until_it_is_handed_back() {
+    let mut rig = Rig::new(&[]);
+    let with = |secret: SecretState| Wanted {
+        secret,
+        ..wanted("web")
+    };
+    rig.wish_for(vec![with(SecretState::New)]);
+    rig.says("web", lost(Difference::Password));
+    rig.pass();
+    // The login goes, the store is closed and opened: nothing of that makes the consumer new.
+    rig.says("web", Ok(Answer::absent()));
+    rig.wish_for(vec![with(SecretState::Lost("the store is closed".into()))]);
+    rig.next();
+    rig.wish_for(vec![with(SecretState::New)]);
+    assert_eq!(rig.next().kinds(), [ConditionType::SecretLost]);
+    rig.wish_for(vec![]);
+    rig.wish_for(vec![with(SecretState::New)]);
+    let did = rig.next();
+    let fact = did.fact(ConditionType::SecretLost);
+    assert!(
+        fact.message.contains("no secret is stored"),
+        "{}",
+        fact.message
+    );
+    rig.wish_for(vec![with(SecretState::Ready)]);
+    assert_eq!(rig.next().creates(), ["web"]);
+}
+
+#[test]
+fn h1_a_question_about_another_wish_is_taken_back() {
+    let mut rig = Rig::held(&["a", "web"]);
+    rig.wait(minutes(1));
+    rig.core.server_seen(rig.now, rig.server.clone());
+    rig.core.begin(rig.now);
+    assert_eq!(rig.core.unanswered(), 2);
+    rig.change("web", |w| w.digest = digest(2));
+    assert_eq!(rig.core.unanswered(), 1);
+    rig.wish_for(vec![wanted("web")]);
+    assert_eq!(rig.core.unanswered(), 0);
 }

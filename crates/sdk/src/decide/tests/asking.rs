@@ -322,22 +322,17 @@ fn h9_where_the_next_process_begins_is_stored_and_cleared() {
 
 #[test]
 fn h9_whoever_waits_in_vain_for_too_long_is_unknown() {
-    let mut rig = Rig::held(&["a", "b"]);
-    for consumer in ["a", "b"] {
-        rig.says(consumer, failing(Class::TimedOut));
-    }
-    let mut rig = {
-        rig.core.begin(rig.now);
-        rig
-    };
-    // Only `a` is ever asked: somebody ends the asking before `b` each time.
+    let mut rig = Rig::held(&["a", "b", "c"]);
+    // `c` and `a` are asked, and `a` ends the asking before `b` each time.
     let mut told = None;
     for minute in 1..10 {
         rig.wait(minutes(1));
         rig.core.server_seen(rig.now, rig.server.clone());
         rig.core.begin(rig.now);
+        rig.core.answer(2, rig.now, held());
         rig.core.answer(0, rig.now, failing(Class::TimedOut));
         let end = rig.core.end(rig.now);
+        assert_eq!(rig.state("c"), State::Held);
         if told.is_none() && rig.state("b") == State::Unknown {
             told = Some((minute, end.summary));
         }
@@ -366,7 +361,14 @@ fn h9_in_bulk_two_hangs_in_a_row_make_the_next_pass_ask_singly() {
     let (b, s) = (Mode::Bulk, Mode::Single);
     assert_eq!(modes, [b, b, s, b, b, s]);
     hang(&mut rig, true);
-    rig.next();
+    assert!(rig.next().server_dirty, "it is stored");
+    rig.wait(secs(1));
+    assert_eq!(rig.pass().asked, Vec::<String>::new());
+    assert_eq!(
+        rig.core.server().bulk_timeouts,
+        1,
+        "a pass that asks nobody tells nothing"
+    );
     hang(&mut rig, false);
     rig.next();
     hang(&mut rig, true);
@@ -660,4 +662,66 @@ fn h24_stamps_from_the_future_count_as_now() {
     assert!(rig.slot("web").checked_at() <= Some(at));
     assert!(rig.core.server().last_pass <= Some(at));
     assert_eq!(rig.pass().asked.len(), 3, "passes keep their time");
+}
+
+/// A bulk call that hangs behind `b`: whoever has no answer is told so, as the driver does.
+fn bulk_pass_that_hangs(rig: &mut Rig, answered: &[&str]) -> Mode {
+    rig.wait(minutes(1));
+    rig.core.server_seen(rig.now, rig.server.clone());
+    let plan = rig.core.begin(rig.now);
+    for i in plan.ask {
+        let consumer = rig.core.slots()[i].consumer.to_string();
+        let answer = if answered.contains(&consumer.as_str()) {
+            held()
+        } else {
+            failing(Class::TimedOut)
+        };
+        rig.core.answer(i, rig.now, answer);
+    }
+    rig.core.bulk_timed_out();
+    assert_eq!(rig.core.unanswered(), 0);
+    rig.core.end(rig.now);
+    plan.mode
+}
+
+#[test]
+fn h9_whoever_a_hanging_bulk_call_left_out_goes_first() {
+    let mut rig = Rig::of(in_bulk(), &["a", "b", "c", "d"]);
+    rig.pass();
+    for _ in 0..2 {
+        assert_eq!(bulk_pass_that_hangs(&mut rig, &["a", "b"]), Mode::Bulk);
+        assert_eq!(rig.state("d"), State::Unknown);
+        assert_eq!(rig.core.server().ask_from, None, "who hung is not known");
+    }
+    rig.says("c", failing(Class::TimedOut));
+    let did = rig.next();
+    assert_eq!(
+        (did.plan.mode, did.asked),
+        (Mode::Single, vec!["c".to_string()])
+    );
+    assert_eq!(rig.core.server().ask_from, Some(name("d")));
+    bulk_pass_that_hangs(&mut rig, &[]);
+    assert_eq!(
+        rig.core.server().ask_from,
+        Some(name("d")),
+        "and not forgotten"
+    );
+}
+
+#[test]
+fn h9_a_pass_between_that_ends_early_is_remembered_too() {
+    let mut rig = Rig::held(&["a", "b", "c"]);
+    rig.wait(secs(10));
+    rig.core.release(None, rig.now);
+    rig.says("a", failing(Class::TimedOut));
+    let did = rig.pass();
+    assert_eq!(did.asked, ["a"]);
+    assert_eq!(rig.core.server().ask_from, Some(name("b")));
+    rig.wait(secs(1));
+    rig.pass();
+    assert_eq!(
+        rig.core.server().ask_from,
+        Some(name("b")),
+        "a pass for nobody forgets nothing"
+    );
 }

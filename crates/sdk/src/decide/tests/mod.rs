@@ -3,6 +3,7 @@
 mod applying;
 mod asking;
 mod braking;
+mod guarding;
 mod owning;
 mod removing;
 mod shape;
@@ -12,8 +13,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{
-    Core, Departure, Happening, Mode, PassPlan, Record, SecretState, Settings, Slot, State, Step,
-    Stored, Summary, Wanted, WholeWish,
+    Core, Departure, Happening, Mode, PassPlan, Record, SecretState, ServerRecord, Settings, Slot,
+    State, Step, Stored, Summary, Wanted, WholeWish,
 };
 use crate::adapter::{Capabilities, Listed, Server};
 use crate::answer::{Answer, Difference, Held, Lost, MarkSeen, Proof};
@@ -74,6 +75,8 @@ struct Rig {
     server: Result<Server, Error>,
     list: Result<Vec<Listed>, Error>,
     mints: u32,
+    disk: HashMap<ConsumerName, Record>,
+    disk_server: ServerRecord,
 }
 
 fn secs(seconds: u64) -> Duration {
@@ -148,6 +151,8 @@ impl Rig {
             server: Ok(server),
             list: Ok(Vec::new()),
             mints: 0,
+            disk: HashMap::new(),
+            disk_server: ServerRecord::default(),
         }
     }
     /// These consumers, wished and not made yet.
@@ -248,7 +253,12 @@ impl Rig {
         let steps = steps.into_iter().map(|(i, s)| (named(i), s)).collect();
         let happenings = end.happenings.into_iter();
         let happenings = happenings.map(|(i, h)| (named(i), h)).collect();
-        let dirty = self.core.take_dirty();
+        let dirty = self.store();
+        let server_dirty = self.core.take_server_dirty();
+        if server_dirty {
+            self.disk_server = self.core.server().clone();
+        }
+        self.disk_is_true();
         Did {
             plan,
             asked,
@@ -259,7 +269,7 @@ impl Rig {
                 .into_iter()
                 .map(|i| self.core.slots()[i].consumer.to_string())
                 .collect(),
-            server_dirty: self.core.take_server_dirty(),
+            server_dirty,
             summary: end.summary,
             next_at: end.next_at,
         }
@@ -343,11 +353,45 @@ impl Rig {
         assert!(!did.server_dirty, "nothing is written");
         assert_eq!(did.happenings, []);
     }
+    /// Stores the records that differ from what is stored.
+    fn store(&mut self) -> Vec<usize> {
+        let dirty = self.core.take_dirty();
+        for i in &dirty {
+            let slot = &self.core.slots()[*i];
+            self.disk.insert(slot.consumer.clone(), slot.record.clone());
+        }
+        dirty
+    }
+    /// What is stored is what is remembered, but for the words of a failure, the time of the last pass,
+    /// and that nobody answers while the server is down.
+    fn disk_is_true(&self) {
+        let plain = |record: &Record, quiet: bool| {
+            let mut record = record.clone();
+            record.unknown = record.unknown.filter(|_| !quiet);
+            if let Some(unknown) = &mut record.unknown {
+                unknown.why = "".into();
+            }
+            record.departure.iter_mut().for_each(|d| d.shown = None);
+            record
+        };
+        for slot in self.core.slots() {
+            let blank = Record::new(slot.record.login.clone());
+            let stored = self.disk.get(&slot.consumer).unwrap_or(&blank);
+            let quiet = slot.quiet;
+            assert_eq!(plain(&slot.record, quiet), plain(stored, quiet));
+        }
+        let plain = |server: &ServerRecord| ServerRecord {
+            last_pass: None,
+            ..server.clone()
+        };
+        assert_eq!(plain(self.core.server()), plain(&self.disk_server));
+    }
     /// The process ends, and another one begins with what was stored.
     fn restart(&mut self) {
+        self.store();
         let slots = self.core.slots().iter();
         let records: Vec<(ConsumerName, Record)> = slots
-            .map(|s| (s.consumer.clone(), s.record.clone()))
+            .filter_map(|s| Some((s.consumer.clone(), self.disk.get(&s.consumer)?.clone())))
             .collect();
         let text = serde_json::to_string(&(self.core.server(), &records)).expect("json");
         let (server, records) = serde_json::from_str(&text).expect("back");

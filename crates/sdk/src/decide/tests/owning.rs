@@ -315,6 +315,7 @@ fn h25_a_pause_stops_writes_and_not_looks_and_has_an_end() {
         rig.now = until;
         let did = rig.pass();
         assert!(did.creates().is_empty(), "nobody is due between two passes");
+        assert_eq!(did.kinds(), [], "it is over");
         rig.core.hint();
         let did = rig.pass();
         assert!(did.creates().contains(&"web"));
@@ -371,4 +372,26 @@ fn h25_what_is_kept_off_on_purpose_is_fine_and_says_so() {
         "somebody switched it on, and it goes off again"
     );
     assert!(!did.happened(&Happening::SwitchedOn));
+}
+
+#[test]
+fn h18_a_restart_does_not_make_a_taken_login_be_asked_for() {
+    let mut rig = Rig::held(&["db"]);
+    rig.wish_for(vec![wanted("db"), wanted("web")]);
+    rig.says("web", taken());
+    rig.pass();
+    rig.restarts("run2");
+    assert_eq!(rig.next().asked, ["db"]);
+}
+
+#[test]
+fn h18_a_login_that_it_never_had_is_not_ours_because_it_had_others() {
+    let mut rig = Rig::held(&["web"]);
+    rig.change("web", |w| w.login = login("web2"));
+    rig.says("web", taken());
+    let did = rig.pass();
+    assert_eq!(
+        (did.steps.len(), did.kinds()),
+        (0, vec![ConditionType::LoginTaken])
+    );
 }

@@ -74,8 +74,8 @@ fn a_record_that_was_stored_is_never_another_consumers() {
 fn everything_can_be_stored_again() {
     let mut rig = Rig::held(&["a", "b"]);
     rig.core.all_dirty();
-    assert_eq!(rig.core.take_dirty(), [0, 1]);
-    assert_eq!(rig.core.take_dirty(), Vec::<usize>::new());
+    assert_eq!(rig.store(), [0, 1]);
+    assert_eq!(rig.store(), Vec::<usize>::new());
 }
 
 #[test]

@@ -234,3 +234,183 @@ fn summaries_add_up() {
     };
     assert_eq!(did.summary, expected);
 }
+
+#[test]
+fn c6_one_consumer_alone_is_not_the_backend() {
+    let caps = Capabilities {
+        server: false,
+        ..asked_singly()
+    };
+    let mut rig = Rig::of(caps, &["web"]);
+    rig.pass();
+    rig.says("web", failing(Class::Busy));
+    for _ in 0..8 {
+        rig.next();
+    }
+    assert_eq!(rig.next().kinds(), [ConditionType::LookUnknown]);
+}
+
+#[test]
+fn c6_the_backend_is_silent_since_the_last_one_fell_silent() {
+    let caps = Capabilities {
+        server: false,
+        ..asked_singly()
+    };
+    for order in [["a", "b"], ["b", "a"]] {
+        let mut rig = Rig::of(caps, &["a", "b"]);
+        rig.pass();
+        rig.says(order[0], failing(Class::Busy));
+        rig.next();
+        rig.next();
+        rig.says(order[1], failing(Class::Busy));
+        for _ in 0..5 {
+            assert!(
+                !rig.next()
+                    .kinds()
+                    .contains(&ConditionType::BackendUnreachable)
+            );
+        }
+        let did = rig.next();
+        let fact = did.fact(ConditionType::BackendUnreachable);
+        assert_eq!(fact.message, "no answer for 300 s: as told");
+    }
+}
+
+#[test]
+fn c6_a_backend_that_takes_no_writes_is_not_silent() {
+    let mut rig = Rig::held(&["a", "b"]);
+    rig.server = Ok(Server {
+        read_only: Some("a standby".into()),
+        ..rig.server.clone().expect("up")
+    });
+    for n in ["a", "b"] {
+        rig.says(n, lost(Difference::Absent));
+    }
+    for _ in 0..8 {
+        rig.next();
+    }
+    let did = rig.next();
+    assert_eq!(did.kinds(), [ConditionType::WaitsForWritable]);
+    assert_eq!(
+        did.facts[0].message,
+        "2 writes wait for a server that takes them"
+    );
+}
+
+#[test]
+fn c6_ten_are_a_mass_and_nine_are_not() {
+    for (count, told) in [(9, false), (10, true)] {
+        let names: Vec<String> = (0..count).map(|i| format!("c{i}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut rig = Rig::held(&names);
+        names.iter().for_each(|n| rig.says(n, Ok(Answer::absent())));
+        assert_eq!(!rig.next().kinds().is_empty(), told);
+    }
+}
+
+#[test]
+fn c6_a_mass_loss_is_explained_when_most_of_it_is() {
+    let names: Vec<String> = (0..30).map(|i| format!("c{i:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (stale, explained) in [(15, false), (16, true)] {
+        let mut rig = Rig::held(&names);
+        rig.restarts("run2");
+        for n in &names[..stale] {
+            rig.says(n, failing(Class::Busy));
+        }
+        rig.next();
+        names.iter().for_each(|n| rig.says(n, Ok(Answer::absent())));
+        let did = rig.next();
+        let reason = did.fact(ConditionType::MassLoss).reason;
+        let restarted = reason == crate::condition::Reason::ServerRestarted;
+        assert_eq!(restarted, explained, "{stale} of 30");
+    }
+}
+
+#[test]
+fn c3_whoever_is_nobody_any_more_is_retired_in_every_respect() {
+    let mut rig = Rig::held(&["web"]);
+    rig.wish_for(vec![wanted("web"), wanted("b")]);
+    rig.wish_for(vec![wanted("web")]);
+    let b = name("b");
+    for kind in [
+        ConditionType::Paused,
+        ConditionType::RemovalStuck,
+        ConditionType::Braked,
+    ] {
+        assert_eq!(rig.core.saw(kind, Some(&b)), Seen::Retired);
+    }
+    rig.wish.wanted.clear();
+    rig.wish.kept = vec![name("web")];
+    rig.confirm_wish();
+    rig.next();
+    assert_eq!(
+        rig.core.saw(ConditionType::Braked, Some(&name("web"))),
+        Seen::Good
+    );
+    rig.says("web", failing(Class::Busy));
+    rig.next();
+    let stuck = rig
+        .core
+        .saw(ConditionType::RemovalStuck, Some(&name("web")));
+    assert_eq!(stuck, Seen::Good, "it stays, whatever else");
+}
+
+#[test]
+fn c4_where_nobody_can_be_asked_a_pass_is_a_look() {
+    let caps = Capabilities {
+        holds: false,
+        list: false,
+        ..asked_singly()
+    };
+    let mut rig = Rig::of(caps, &["web"]);
+    rig.pass();
+    rig.next();
+    let web = name("web");
+    assert_eq!(
+        rig.core.saw(ConditionType::ApplyFailed, Some(&web)),
+        Seen::Good
+    );
+    for (class, kind) in [
+        (Class::Denied, ConditionType::HealFailed),
+        (Class::Exists, ConditionType::LoginTaken),
+    ] {
+        rig.create_says("web", failing(class));
+        rig.restart_and_wish();
+        assert_eq!(
+            rig.next().kinds(),
+            [kind],
+            "trusted from the record, and in trouble"
+        );
+    }
+}
+
+#[test]
+fn c5_what_has_no_detail_has_no_brackets() {
+    let mut rig = Rig::held(&["web"]);
+    rig.says("web", lost(Difference::Password));
+    rig.after_create("web", lost(Difference::Password));
+    rig.next();
+    let did = rig.next();
+    let message = &did.fact(ConditionType::Braked).message;
+    assert!(
+        message.contains("repairs: other password; checked"),
+        "{message}"
+    );
+}
+
+#[test]
+fn r7_those_who_wait_for_a_word_are_counted_together() {
+    let names: Vec<String> = (0..20).map(|i| format!("c{i:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rig = Rig::new(&names);
+    rig.says("c00", marked(Difference::MarkMissing, MarkSeen::None, true));
+    rig.pass();
+    assert!(rig.record("c00").adopted);
+    rig.lists_ours(&names);
+    let rest = names[5..].iter().map(|n| wanted(n));
+    rig.wish_for(rest.collect());
+    let did = rig.next();
+    let message = &did.fact(ConditionType::RemovalHeld).message;
+    assert!(message.starts_with("5 logins would go"), "{message}");
+}
