@@ -46,6 +46,9 @@ pub enum SecretsFault {
     Contended(String),
 }
 
+/// A secret as the store has it.
+type Found = (SecretId, Result<Secret, VaultFault>);
+
 /// A version as the bus names it.
 pub(super) struct Stored {
     pub(super) id: SecretId,
@@ -86,8 +89,7 @@ impl Secrets {
         provider: &ProviderName,
     ) -> Result<HashMap<ConsumerName, Known>, SecretsFault> {
         let versions = self.versions(provider).await?;
-        let mut kept: HashMap<ConsumerName, Vec<(SecretId, Result<Secret, VaultFault>)>> =
-            HashMap::new();
+        let mut kept: HashMap<ConsumerName, Vec<Found>> = HashMap::new();
         for one in self.vault.open_many(provider).await? {
             if let Ok(secret) = &one.secret {
                 self.scrubber.add(secret.clone());
@@ -244,7 +246,7 @@ pub(super) fn unsealed() -> String {
     "its secret does not open with this installation's key".to_owned()
 }
 
-fn in_force(found: Option<(SecretId, Result<Secret, VaultFault>)>) -> Known {
+fn in_force(found: Option<Found>) -> Known {
     match found {
         None => Known::Missing(missing()),
         Some((_, Ok(secret))) => Known::Version(secret),
