@@ -178,7 +178,7 @@ impl Redis {
             return Ok(());
         };
         if shown.on {
-            set_user(&mut session, &going.login, &vec![b"off".to_vec()]).await?;
+            set_user(&mut session, &going.login, &Rules::off()).await?;
         }
         end_sessions(&mut session, &going.login).await?;
         if shown.on {
@@ -278,10 +278,8 @@ impl Redis {
 }
 
 fn push_user(request: &mut Request, login: &str, rules: &Rules) {
-    let mut args: Vec<&[u8]> = Vec::with_capacity(rules.len() + 3);
-    args.extend([&b"ACL"[..], b"SETUSER", login.as_bytes()]);
-    args.extend(rules.iter().map(Vec::as_slice));
-    request.push(&args);
+    let args = [&b"ACL"[..], b"SETUSER", login.as_bytes()].into_iter();
+    request.push_each(rules.len() + 3, args.chain(rules.iter()));
 }
 
 async fn set_user(session: &mut Session, login: &Login, rules: &Rules) -> Result<(), Error> {

@@ -6,6 +6,7 @@
 //! `docs/decisions/0010-redis-bulk.md` has the figures.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use mesh_sdk::{Answer, Cx, Error, Proof};
 use super::acl::{Shown, split_line};
 use super::adapter::{Redis, read_user};
 use super::commands::Table;
-use super::compare::{Wish, expected};
+use super::compare::{Expected, Wish, expected};
 use super::connect::Session;
 use super::look::{group_size, judge};
 use super::wire::{Reply, Request};
@@ -79,7 +80,11 @@ struct Look<'a, 'w> {
 impl Look<'_, '_> {
     /// The whole list, compared line by line as it comes.
     async fn list(&mut self, changes: Option<u64>) -> Result<(), Error> {
+        let list = Request::one(&[b"ACL", b"LIST"]);
+        self.session.wire.send(&list).await?;
+        // All that needs no answer is done while the server works its answer out.
         let mut join = Join::new(self.cx, self.wishes);
+        let expected = self.expectations();
         let mut seen = vec![false; self.wishes.len()];
         let mut ready = Vec::with_capacity(CHUNK);
         let seed = self.seed();
@@ -89,7 +94,8 @@ impl Look<'_, '_> {
                 return;
             };
             for index in join.find(name) {
-                let answer = compare_line(redis, table, &wishes[*index], description, seed);
+                let (wish, expected) = (&wishes[*index], &expected[*index]);
+                let answer = compare_line(redis, table, wish, expected, description, seed);
                 seen[*index] = true;
                 ready.push((*index, answer));
             }
@@ -97,11 +103,10 @@ impl Look<'_, '_> {
                 answers.put_each(ready.drain(..));
             }
         };
-        let list: [&[u8]; 2] = [b"ACL", b"LIST"];
         let lines = self
             .session
             .wire
-            .each_line(self.cx, "list the logins", &list, take)
+            .lines(self.cx, "list the logins", take)
             .await?;
         // Only a list that came whole proves that somebody is not in it.
         let absent = seen.iter().enumerate().filter(|(_, seen)| !**seen);
@@ -242,6 +247,11 @@ impl Look<'_, '_> {
         Ok(())
     }
 
+    fn expectations(&self) -> Vec<Arc<Expected>> {
+        let _computing = self.cx.computing();
+        self.wishes.iter().map(expected).collect()
+    }
+
     /// Stands for all that a description's meaning depends on beside its text and the wish.
     fn seed(&self) -> u64 {
         let prefix = self.wishes.first().map(|wish| wish.marker().own_prefix());
@@ -252,42 +262,46 @@ impl Look<'_, '_> {
 
 /// Finds the wishes for names. Both servers list names in the order of their bytes (seen on 6.2.5, 7.0.15
 /// and 9.1.2), so the next name is mostly where the last one left off; any other order is found as well.
-struct Join<'a, 'w> {
-    wishes: &'a [Wish<'w>],
-    by_login: Vec<usize>,
+struct Join<'w> {
+    logins: Vec<&'w [u8]>,
+    places: Vec<usize>,
     at: usize,
 }
 
-impl<'a, 'w> Join<'a, 'w> {
-    fn new(cx: &Cx, wishes: &'a [Wish<'w>]) -> Self {
+impl<'w> Join<'w> {
+    fn new(cx: &Cx, wishes: &[Wish<'w>]) -> Self {
         let _computing = cx.computing();
-        let mut by_login: Vec<usize> = (0..wishes.len()).collect();
+        let all = wishes.iter().enumerate();
+        let mut all: Vec<(&[u8], usize)> = all
+            .map(|(place, wish)| (wish.login().as_str().as_bytes(), place))
+            .collect();
         // Quick where they are in order already.
-        by_login.sort_by(|one, two| wishes[*one].login().cmp(wishes[*two].login()));
+        all.sort();
+        let (logins, places) = all.into_iter().unzip();
         Self {
-            wishes,
-            by_login,
+            logins,
+            places,
             at: 0,
         }
     }
 
     /// Where the wishes for this name are.
     fn find(&mut self, name: &[u8]) -> &[usize] {
-        let login = |place: &usize| self.wishes[*place].login().as_str().as_bytes();
-        let before = self
-            .at
-            .checked_sub(1)
-            .and_then(|last| self.by_login.get(last));
         let mut from = self.at;
-        if before.is_some_and(|last| login(last) >= name) {
-            from = self.by_login.partition_point(|place| login(place) < name);
+        let before = from.checked_sub(1).and_then(|last| self.logins.get(last));
+        if before.is_some_and(|last| *last >= name) {
+            from = self.logins.partition_point(|login| *login < name);
         }
-        let is_before = |place: &&usize| login(place) < name;
-        from += self.by_login[from..].iter().take_while(is_before).count();
-        let is_it = |place: &&usize| login(place) == name;
-        let found = self.by_login[from..].iter().take_while(is_it).count();
+        from += self.logins[from..]
+            .iter()
+            .take_while(|login| **login < name)
+            .count();
+        let found = self.logins[from..]
+            .iter()
+            .take_while(|login| **login == name)
+            .count();
         self.at = from + found;
-        &self.by_login[from..self.at]
+        &self.places[from..self.at]
     }
 }
 
@@ -301,10 +315,10 @@ fn compare_line(
     redis: &Redis,
     table: &Table,
     wish: &Wish<'_>,
+    expected: &Expected,
     description: &[u8],
     seed: u64,
 ) -> Result<Answer, Error> {
-    let expected = expected(wish);
     let print = redis
         .fingerprints
         .hash_one((seed, wish.exact(), description))

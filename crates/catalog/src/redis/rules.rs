@@ -1,26 +1,66 @@
 //! The arguments of `ACL SETUSER`: a whole user, or only what differs. Passwords go as hashes.
 
-use mesh_sdk::{Class, Difference, Error};
+use mesh_sdk::{Class, Difference, Error, MarkSeen};
 
 use super::acl::{Part, Patterns, Shown};
-use super::compare::{Diff, Wish, expected};
+use super::compare::{Diff, Rights, Wish, expected};
 use super::connect::Facts;
+use super::values::{RedisValues, Selector};
 
-/// Rules, each one argument.
-pub(super) type Rules = Vec<Vec<u8>>;
+/// Rules, each one argument, one after the other in one buffer: thousands of users are made at a time.
+#[derive(Default)]
+pub(super) struct Rules {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Rules {
+    /// Adds one, put together from parts.
+    fn push(&mut self, parts: &[&[u8]]) {
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.ends.push(self.bytes.len());
+    }
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+    /// Each of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.bytes[*start..*end])
+    }
+    /// The one that switches a login off.
+    pub(super) fn off() -> Self {
+        let mut rules = Self::default();
+        rules.push(&[b"off"]);
+        rules
+    }
+}
 
 /// A whole user, whatever was there: one command, so no moment without a password, and nothing of an
 /// earlier life left.
 pub(super) fn whole(wish: &Wish<'_>, facts: &Facts) -> Result<Rules, Error> {
     fits(wish, facts)?;
-    let mut rules: Rules = vec![b"reset".to_vec()];
+    let values = wish.values();
+    let mut rules = Rules {
+        bytes: Vec::with_capacity(384),
+        ends: Vec::with_capacity(16),
+    };
+    rules.push(&[b"reset"]);
     password(wish, &mut rules)?;
-    keys_and_channels(wish, facts, &mut rules);
-    rules.extend(Part::wanted(wish.values()).rules);
+    wanted_keys(wish, facts, &mut rules);
+    // Before 7.0, and where `acl-pubsub-default` says so, a new user starts with every channel.
+    rules.push(&[b"resetchannels"]);
+    wanted_channels(&values.channels, &mut rules);
+    wanted_commands(values, &mut rules);
     if facts.selectors {
-        selectors(wish, &mut rules);
+        wanted_selectors(wish, &mut rules);
     }
-    rules.push(switch(wish).to_vec());
+    rules.push(&[switch(wish)]);
     Ok(rules)
 }
 
@@ -32,9 +72,9 @@ pub(super) fn repair(
     diff: &Diff,
 ) -> Result<Rules, Error> {
     fits(wish, facts)?;
-    let mut rules = Rules::new();
+    let mut rules = Rules::default();
     if diff.password || diff.nopass {
-        rules.push(b"resetpass".to_vec());
+        rules.push(&[b"resetpass"]);
         password(wish, &mut rules)?;
     }
     if wish.exact() {
@@ -43,7 +83,7 @@ pub(super) fn repair(
         added(wish, facts, shown, diff, &mut rules);
     }
     if diff.switch.is_some() {
-        rules.push(switch(wish).to_vec());
+        rules.push(&[switch(wish)]);
     }
     Ok(rules)
 }
@@ -55,62 +95,64 @@ pub(super) fn switches_off(diff: &Diff) -> bool {
 
 /// Brings each kind that differs to what is asked, and nothing more.
 fn exact(wish: &Wish<'_>, facts: &Facts, diff: &Diff, rules: &mut Rules) {
-    let differs = |pick: fn(&super::compare::Rights) -> &Patterns| {
+    let differs = |pick: fn(&Rights) -> &Patterns| {
         !pick(&diff.missing).is_empty() || !pick(&diff.surplus).is_empty()
     };
-    let mark = diff.mark != mesh_sdk::MarkSeen::Ours || diff.other_marks;
+    let values = wish.values();
+    let mark = diff.mark != MarkSeen::Ours || diff.other_marks;
     if differs(|r| &r.read) || differs(|r| &r.write) || (mark && !facts.selectors) {
-        rules.push(b"resetkeys".to_vec());
-        keys(wish, facts, rules);
+        rules.push(&[b"resetkeys"]);
+        wanted_keys(wish, facts, rules);
     }
     if differs(|r| &r.channels) {
-        rules.push(b"resetchannels".to_vec());
-        channels(&Part::wanted(wish.values()), rules);
+        rules.push(&[b"resetchannels"]);
+        wanted_channels(&values.channels, rules);
     }
     if !diff.missing.commands.is_empty() || !diff.surplus.commands.is_empty() {
-        rules.push(b"-@all".to_vec());
-        rules.extend(Part::wanted(wish.values()).rules);
+        rules.push(&[b"-@all"]);
+        wanted_commands(values, rules);
     }
     let selectors_differ = !diff.missing.selectors.is_empty() || !diff.surplus.selectors.is_empty();
     if facts.selectors && (mark || selectors_differ) {
-        rules.push(b"clearselectors".to_vec());
-        selectors(wish, rules);
+        rules.push(&[b"clearselectors"]);
+        wanted_selectors(wish, rules);
     }
 }
 
 /// Adds what is missing and takes nothing back: for adopted logins. Only a mark of somebody else
 /// goes, since the login is ours from here on.
 fn added(wish: &Wish<'_>, facts: &Facts, shown: &Shown, diff: &Diff, rules: &mut Rules) {
-    let missing = Part {
-        read: diff.missing.read.clone(),
-        write: diff.missing.write.clone(),
-        channels: diff.missing.channels.clone(),
-        rules: Vec::new(),
-    };
-    let marked = diff.mark == mesh_sdk::MarkSeen::Ours;
-    let rewrite = diff.other_marks;
-    if !facts.selectors && rewrite {
-        rules.push(b"resetkeys".to_vec());
-        key_rules(&shown.root, rules);
+    let missing = &diff.missing;
+    let marks = diff.other_marks || diff.mark != MarkSeen::Ours;
+    if !facts.selectors && diff.other_marks {
+        rules.push(&[b"resetkeys"]);
+        keys(&shown.root.read, &shown.root.write, rules);
     }
-    key_rules(&missing, rules);
-    if !facts.selectors && (rewrite || !marked) {
-        rules.push(key_mark(wish));
+    keys(&missing.read, &missing.write, rules);
+    if !facts.selectors && marks {
+        key_mark(wish, rules);
     }
-    channels(&missing, rules);
-    rules.extend(
-        diff.missing
-            .commands
+    missing
+        .channels
+        .iter()
+        .for_each(|pattern| rules.push(&[b"&", pattern]));
+    missing
+        .commands
+        .iter()
+        .for_each(|command| rules.push(&[b"+", command.as_bytes()]));
+    if facts.selectors && diff.other_marks {
+        rules.push(&[b"clearselectors"]);
+        shown
+            .selectors
             .iter()
-            .map(|c| format!("+{c}").into_bytes()),
-    );
-    if facts.selectors && rewrite {
-        rules.push(b"clearselectors".to_vec());
-        rules.extend(shown.selectors.iter().map(selector));
+            .for_each(|part| selector_again(part, rules));
     }
-    rules.extend(diff.missing.selectors.iter().map(selector));
-    if facts.selectors && (rewrite || !marked) {
-        rules.push(mark_selector(wish));
+    missing
+        .selectors
+        .iter()
+        .for_each(|part| selector_again(part, rules));
+    if facts.selectors && marks {
+        mark_selector(wish, rules);
     }
 }
 
@@ -143,7 +185,7 @@ fn switch(wish: &Wish<'_>) -> &'static [u8] {
 
 fn password(wish: &Wish<'_>, rules: &mut Rules) -> Result<(), Error> {
     match expected(wish).hash {
-        Some(hash) => rules.push([b"#", &hash[..]].concat()),
+        Some(hash) => rules.push(&[b"#", &hash]),
         None if wish.enabled() => {
             return Err(Error::new(Class::Bug, "there is no password to set"));
         }
@@ -152,59 +194,103 @@ fn password(wish: &Wish<'_>, rules: &mut Rules) -> Result<(), Error> {
     Ok(())
 }
 
-fn keys_and_channels(wish: &Wish<'_>, facts: &Facts, rules: &mut Rules) {
-    keys(wish, facts, rules);
-    // Before 7.0, and where `acl-pubsub-default` says so, a new user starts with every channel.
-    rules.push(b"resetchannels".to_vec());
-    channels(&Part::wanted(wish.values()), rules);
-}
-
-fn keys(wish: &Wish<'_>, facts: &Facts, rules: &mut Rules) {
-    key_rules(&Part::wanted(wish.values()), rules);
+fn wanted_keys(wish: &Wish<'_>, facts: &Facts, rules: &mut Rules) {
+    let values = wish.values();
+    let lists = [&values.keys, &values.read_keys, &values.write_keys];
+    key_lists(lists, |sign, pattern| rules.push(&[sign, pattern]));
     if !facts.selectors {
-        rules.push(key_mark(wish));
+        key_mark(wish, rules);
     }
 }
 
-fn key_rules(part: &Part, rules: &mut Rules) {
-    let mut push = |sign: &str, pattern: &[u8]| rules.push([sign.as_bytes(), pattern].concat());
-    if part.read == Patterns::All && part.write == Patterns::All {
-        return push("~", b"*");
+/// Keys as a wish has them: to read and write, to read, to write. Redis refuses whatever comes after
+/// `~*`, which leaves nothing to add.
+fn key_lists(lists: [&Vec<String>; 3], mut each: impl FnMut(&[u8], &[u8])) {
+    if lists[0].iter().any(|pattern| pattern == "*") {
+        return each(b"~", b"*");
     }
-    for pattern in part.read.iter() {
-        let both = part.write != Patterns::All && part.write.contains(pattern);
-        push(if both { "~" } else { "%R~" }, pattern);
+    for (sign, list) in [&b"~"[..], b"%R~", b"%W~"].into_iter().zip(lists) {
+        list.iter()
+            .for_each(|pattern| each(sign, pattern.as_bytes()));
     }
-    for pattern in part.write.iter() {
-        if part.read == Patterns::All || !part.read.contains(pattern) {
-            push("%W~", pattern);
+}
+
+fn wanted_channels(channels: &[String], rules: &mut Rules) {
+    channel_list(channels, |pattern| rules.push(&[b"&", pattern]));
+}
+
+fn channel_list(channels: &[String], mut each: impl FnMut(&[u8])) {
+    if channels.iter().any(|pattern| pattern == "*") {
+        return each(b"*");
+    }
+    channels.iter().for_each(|pattern| each(pattern.as_bytes()));
+}
+
+fn wanted_commands(values: &RedisValues, rules: &mut Rules) {
+    values
+        .commands
+        .iter()
+        .for_each(|rule| rules.push(&[rule.as_bytes()]));
+}
+
+fn wanted_selectors(wish: &Wish<'_>, rules: &mut Rules) {
+    for selector in &wish.values().selectors {
+        rules.push(&[&wanted_selector(selector)]);
+    }
+    mark_selector(wish, rules);
+}
+
+fn wanted_selector(selector: &Selector) -> Vec<u8> {
+    let mut text = b"(resetchannels".to_vec();
+    let lists = [&selector.keys, &selector.read_keys, &selector.write_keys];
+    key_lists(lists, |sign, pattern| {
+        text.extend([b" ", sign, pattern].concat())
+    });
+    channel_list(&selector.channels, |pattern| {
+        text.extend([b" &", pattern].concat())
+    });
+    for rule in &selector.commands {
+        text.extend([b" ", rule.as_bytes()].concat());
+    }
+    text.push(b')');
+    text
+}
+
+/// Keys as they were read from the server.
+fn keys(read: &Patterns, write: &Patterns, rules: &mut Rules) {
+    if *read == Patterns::All && *write == Patterns::All {
+        return rules.push(&[b"~", b"*"]);
+    }
+    for pattern in read.iter() {
+        let both = *write != Patterns::All && write.contains(pattern);
+        rules.push(&[if both { b"~" } else { b"%R~" }, pattern]);
+    }
+    for pattern in write.iter() {
+        if *read == Patterns::All || !read.contains(pattern) {
+            rules.push(&[b"%W~", pattern]);
         }
     }
 }
 
-fn channels(part: &Part, rules: &mut Rules) {
-    rules.extend(part.channels.iter().map(|pattern| [b"&", pattern].concat()));
-}
-
-fn selectors(wish: &Wish<'_>, rules: &mut Rules) {
-    rules.extend(Part::wanted_selectors(wish.values()).iter().map(selector));
-    rules.push(mark_selector(wish));
-}
-
-fn selector(part: &Part) -> Vec<u8> {
-    let mut rules: Rules = vec![b"resetchannels".to_vec()];
-    key_rules(part, &mut rules);
-    channels(part, &mut rules);
-    rules.extend(part.rules.iter().cloned());
-    [b"(", &rules.join(&b' ')[..], b")"].concat()
+/// A selector as it was read from the server.
+fn selector_again(part: &Part, rules: &mut Rules) {
+    let mut inner = Rules::default();
+    inner.push(&[b"resetchannels"]);
+    keys(&part.read, &part.write, &mut inner);
+    part.channels
+        .iter()
+        .for_each(|pattern| inner.push(&[b"&", pattern]));
+    part.rules.iter().for_each(|rule| inner.push(&[rule]));
+    let text = inner.iter().collect::<Vec<_>>().join(&b' ');
+    rules.push(&[b"(", &text, b")"]);
 }
 
 /// The mark from Redis 7.0 on: a selector with a key pattern and no command grants nothing.
-fn mark_selector(wish: &Wish<'_>) -> Vec<u8> {
-    format!("(resetchannels ~{})", wish.mark()).into_bytes()
+fn mark_selector(wish: &Wish<'_>, rules: &mut Rules) {
+    rules.push(&[b"(resetchannels ~", wish.mark().as_str().as_bytes(), b")"]);
 }
 
 /// The mark on Redis 6.2: a pattern that fits one key only, whose name nobody can guess.
-fn key_mark(wish: &Wish<'_>) -> Vec<u8> {
-    format!("~{}", wish.mark()).into_bytes()
+fn key_mark(wish: &Wish<'_>, rules: &mut Rules) {
+    rules.push(&[b"~", wish.mark().as_str().as_bytes()]);
 }

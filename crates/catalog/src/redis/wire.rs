@@ -1,6 +1,6 @@
 //! The protocol of Redis, as little of it as this adapter needs: requests in, replies out.
 //!
-//! Why not a client library is in `docs/decisions/0010-redis-bulk.md`: the bulk read takes each line out
+//! Why not a client library is in `docs/decisions/0011-redis-client.md`: the bulk read takes each line out
 //! of the receive buffer without a copy, a pipeline hands out its replies one by one, and nothing prints
 //! what was sent.
 
@@ -47,7 +47,11 @@ impl Request {
     }
     /// Adds a command.
     pub(super) fn push(&mut self, args: &[&[u8]]) {
-        self.header(b'*', args.len());
+        self.push_each(args.len(), args.iter().copied());
+    }
+    /// Adds a command of so many arguments.
+    pub(super) fn push_each<'a>(&mut self, count: usize, args: impl Iterator<Item = &'a [u8]>) {
+        self.header(b'*', count);
         for arg in args {
             self.header(b'$', arg.len());
             self.bytes.extend_from_slice(arg);
@@ -160,16 +164,26 @@ impl Wire {
         self.reply().await?.ok(what)
     }
 
-    /// Sends one command whose reply is a list of texts, and hands each of them over where it lies in
-    /// the buffer. Every read that brought something is a sign of life.
+    /// Sends one command whose reply is a list of texts, and hands each of them over.
     pub(super) async fn each_line(
         &mut self,
         cx: &Cx,
         what: &str,
         args: &[&[u8]],
-        mut take: impl FnMut(&[u8]) + Send,
+        take: impl FnMut(&[u8]) + Send,
     ) -> Result<usize, Error> {
         self.send(&Request::one(args)).await?;
+        self.lines(cx, what, take).await
+    }
+
+    /// The reply to a command that was sent: a list of texts, each handed over where it lies in the
+    /// buffer. Every read that brought something is a sign of life.
+    pub(super) async fn lines(
+        &mut self,
+        cx: &Cx,
+        what: &str,
+        mut take: impl FnMut(&[u8]) + Send,
+    ) -> Result<usize, Error> {
         let garbled = || classify::garbled(what);
         let total = loop {
             match head(&self.inbox[self.read..]).ok_or_else(garbled)? {

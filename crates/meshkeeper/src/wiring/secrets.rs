@@ -24,6 +24,9 @@ pub enum Known {
     Missing(String),
 }
 
+/// A secret that the store holds: its id, and the secret or why it does not open.
+type Found = (SecretId, Result<Secret, VaultFault>);
+
 /// Secret store and bus, for one installation.
 pub struct Secrets {
     pub(super) vault: Arc<SealedVault>,

@@ -2,7 +2,12 @@
 //!
 //! Every test has its own folder and its own servers, and waits for a state, never for a time.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 mod braking;
 mod crashing;

@@ -9,7 +9,7 @@ use crate::redis::Redis;
 use crate::wait::{stays, until, until_true};
 
 /// A daemon on these consumers, all of them held.
-fn daemon<'c>(lab: &Lab, redis: &Redis, lines: &str, consumers: &[&'c str]) -> crate::lab::Up {
+fn daemon(lab: &Lab, redis: &Redis, lines: &str, consumers: &[&str]) -> crate::lab::Up {
     lab.cache(redis, lines, consumers.iter().copied());
     let up = lab.up(&[]);
     until_true("all are there", 30, || {

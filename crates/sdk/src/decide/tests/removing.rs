@@ -102,6 +102,24 @@ fn r3_a_changed_login_supersedes_and_never_removes() {
 }
 
 #[test]
+fn r3_an_earlier_login_outlives_the_one_that_is_dropped() {
+    let mut rig = leaving(&[]);
+    rig.change("web", |w| w.login = login("web2"));
+    rig.says("web", Ok(Answer::absent()));
+    rig.pass();
+    without(&mut rig, &["web"]);
+    rig.removes = failing(Class::Gone);
+    rig.lists(&[("web2", MarkSeen::OursFor(name("web")))]);
+    assert_eq!(removals(&mut rig, 12).len(), 1);
+    assert_eq!(rig.record("web").departure, None);
+    assert_eq!(
+        rig.record("web").superseded,
+        [login("web")],
+        "told until a person retires it"
+    );
+}
+
+#[test]
 fn r3_what_is_left_over_of_one_who_left_is_told_and_stored_once() {
     let mut rig = leaving(&[]);
     rig.change("web", |w| w.login = login("web2"));
@@ -341,6 +359,21 @@ fn r7_more_than_half_of_a_small_provider_waits() {
 }
 
 #[test]
+fn r7_those_who_went_within_the_hour_were_there_too() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let mut rig = Rig::held(&names);
+    rig.lists_ours(&names);
+    without(&mut rig, &["a", "b"]);
+    assert_eq!(removals(&mut rig, 12).len(), 2);
+    without(&mut rig, &["a", "b", "c"]);
+    assert_eq!(
+        removals(&mut rig, 12).len(),
+        1,
+        "three of six are not more than half"
+    );
+}
+
+#[test]
 fn r7_more_than_ten_in_the_mesh_wait() {
     let mut rig = leaving(&["web"]);
     rig.core.set_others_removed(10);
@@ -375,6 +408,29 @@ fn r8_before_a_wish_was_read_whole_nothing_is_taken_away() {
         assert_eq!(rig.next().steps, []);
     }
     assert_eq!(rig.departure("web").phase(), Phase::Leaving);
+
+    // Even when it was certain before, and only a pause held it up.
+    let mut rig = leaving(&["web"]);
+    rig.core.set_pauses(Some(rig.now + HOUR), &HashMap::new());
+    removals(&mut rig, 30);
+    rig.restart();
+    for _ in 0..20 {
+        assert_eq!(rig.next().steps, []);
+    }
+    rig.confirm_wish();
+    assert_eq!(rig.next().steps.len(), 1);
+}
+
+#[test]
+fn r8_a_server_that_does_not_answer_loses_nobody() {
+    let mut rig = leaving(&["web"]);
+    rig.core
+        .set_pauses(Some(rig.now + minutes(20)), &HashMap::new());
+    removals(&mut rig, 19);
+    let there = std::mem::replace(&mut rig.server, failing(Class::Unreachable));
+    assert_eq!(removals(&mut rig, 5), []);
+    rig.server = there;
+    assert_eq!(removals(&mut rig, 1).len(), 1);
 }
 
 #[test]
@@ -493,6 +549,19 @@ fn r8_a_list_that_turns_empty_is_believed_the_second_time() {
     );
     removals(&mut rig, 15);
     assert!(rig.slot("web").is_retired(), "gone without us");
+}
+
+#[test]
+fn r8_two_empty_lists_in_a_hurry_are_one() {
+    let mut rig = leaving(&["web"]);
+    removals(&mut rig, 12);
+    rig.lists(&[]);
+    removals(&mut rig, 10);
+    assert!(rig.departure("web").missing.is_some());
+    without(&mut rig, &["web", "a"]);
+    let did = rig.next();
+    assert!(did.plan.list, "somebody else leaves, and is listed at once");
+    assert!(rig.record("web").departure.is_some());
 }
 
 #[test]
@@ -717,6 +786,14 @@ fn r13_a_login_that_lost_our_mark_is_left_alone() {
     ] {
         let mut rig = leaving(&["web"]);
         rig.lists(&[("web", mark)]);
+        rig.core.take_dirty();
+        assert_eq!(rig.next().dirty, ["web"], "that is news");
+        assert_eq!(removals(&mut rig, 9), []);
+        assert_eq!(
+            rig.next().dirty,
+            Vec::<String>::new(),
+            "and once more is none"
+        );
         assert_eq!(removals(&mut rig, 40), []);
         let did = rig.next();
         assert_eq!(
