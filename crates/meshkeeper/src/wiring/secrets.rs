@@ -49,9 +49,6 @@ pub enum SecretsFault {
     Contended(String),
 }
 
-/// A secret as the store has it.
-type Found = (SecretId, Result<Secret, VaultFault>);
-
 /// A version as the bus names it.
 pub(super) struct Stored {
     pub(super) id: SecretId,
