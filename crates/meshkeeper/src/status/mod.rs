@@ -1,5 +1,6 @@
 //! The one read model: what the owners know, put together from the bus. It invents nothing.
 
+mod conditions;
 mod read;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,9 @@ use mesh_sdk::harness::StoreFault;
 use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
+pub use conditions::conditions;
 pub use read::{
-    Head, One, conditions, loops, providers, read, read_conditions, read_head, read_one, read_rest,
+    Head, One, loops, providers, read, read_conditions, read_head, read_one, read_rest,
 };
 
 /// The whole picture: `status --json` is this object.

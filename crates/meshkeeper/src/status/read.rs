@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mesh_sdk::book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
-use mesh_sdk::decide::conditions::Kept;
 use mesh_sdk::decide::{
     Last, Phase, Record, ServerRecord, Settings, State, Unknown, Wanted, state_of,
 };
 use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
+use super::conditions::conditions;
 use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView};
-use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry, Word};
-use crate::wiring::{wish, words};
+use crate::wiring::publish;
+use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry};
 
 /// What is small, however many consumers there are: the providers and their loops.
 pub struct Head {
@@ -217,58 +216,6 @@ fn view_of(
     }
 }
 
-/// Conditions that stand, worst first, with what people said.
-pub async fn conditions(
-    bus: &dyn Bus,
-    loops: &[(LoopView, Option<LoopRecord>)],
-    now: Time,
-) -> Result<Vec<ConditionView>, PictureFault> {
-    let said: Vec<Word> = words::read(bus).await?.words().cloned().collect();
-    let mut all = Vec::new();
-    for entry in bus
-        .list(Bucket::Condition, &Key::everything())
-        .await?
-        .entries
-    {
-        let kept: Kept = serde_json::from_slice(&entry.value)
-            .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
-        if !kept.raised {
-            continue;
-        }
-        let key = book::key_of(&kept.condition.id);
-        let owner = loops
-            .iter()
-            .find(|(view, _)| view.name == kept.condition.id.owner);
-        let stale = owner.is_some_and(|(view, _)| view.state == "late");
-        let until = |silence: bool| until(&said, &key, silence, now);
-        all.push(ConditionView {
-            acknowledged_until: until(false),
-            silenced_until: until(true),
-            condition: kept.condition,
-            stale,
-            key,
-        });
-    }
-    all.sort_by(|a, b| {
-        let weight = |c: &ConditionView| std::cmp::Reverse(c.condition.severity);
-        (weight(a), &a.condition.id).cmp(&(weight(b), &b.condition.id))
-    });
-    Ok(all)
-}
-
-fn until(said: &[Word], key: &str, silence: bool, now: Time) -> Option<Time> {
-    let ends = said.iter().filter_map(|word| match word {
-        Word::Silence {
-            condition, until, ..
-        } if silence && condition == key => Some(*until),
-        Word::Ack {
-            condition, until, ..
-        } if !silence && condition == key => Some(*until),
-        _ => None,
-    });
-    ends.filter(|until| *until > now).max()
-}
-
 type Provisions = (Vec<ProvisionView>, Vec<Leftover>);
 
 async fn provisions(
@@ -277,7 +224,7 @@ async fn provisions(
     loops: &[(LoopView, Option<LoopRecord>)],
 ) -> Result<Provisions, PictureFault> {
     let mut by_provider: BTreeMap<ProviderName, Vec<WishEntry>> = BTreeMap::new();
-    for (_, (_, entry)) in wish::entries(bus).await? {
+    for (_, (_, entry)) in publish::entries(bus).await? {
         if entry.standing != Standing::Retired {
             by_provider
                 .entry(entry.provider.clone())

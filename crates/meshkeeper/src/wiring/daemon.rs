@@ -14,12 +14,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::fleet::{self, Common, OpenFault, Running};
+use super::fleet::{self, Common, OpenFault};
 use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
 use super::owner::WishOwner;
+use super::publish;
+use super::running::Running;
 use super::shapes::Closed;
-use super::wish::{self, Builder, Built};
+use super::wish::{Builder, Built};
 use super::words::{self, Said};
 use crate::manifest::{Machine, Manifest, Provider};
 
@@ -206,7 +208,7 @@ impl Daemon {
         let mut built = builder.build(manifest).await?;
         self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
         let bus = self.installation.bus.as_ref();
-        self.generation = wish::publish(bus, &mut built, self.clock.now()).await?;
+        self.generation = publish::put(bus, &mut built, self.clock.now()).await?;
         self.wishes = std::mem::take(&mut built.wishes);
         self.settle_loops(manifest).await?;
         for (name, seats) in &self.loops {

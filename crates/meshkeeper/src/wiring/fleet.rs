@@ -10,22 +10,16 @@ use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::{ConditionType, Reason};
 use mesh_sdk::decide::Settings;
 use mesh_sdk::handle::AdapterHandle;
-use mesh_sdk::harness::skeleton::{self, Message};
-use mesh_sdk::harness::{
-    Limits, Mint, Observer, Parts, ProviderWish, Provisioner, Scrub, StoreFault,
-};
+use mesh_sdk::harness::{Limits, Mint, Observer, Parts, Provisioner, Scrub, StoreFault};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{Marker, ProviderName, Secret};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::installation::Installation;
 use super::minting::Minter;
-use super::seat::{Seat, Tally, Told};
+use super::seat::{Seat, Tally};
 use super::shapes::{Closed, ProviderEntry};
-use super::words::Said;
 use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};
 
 /// What opening a loop came to.
@@ -353,58 +347,4 @@ fn digest_of(provider: &Provider, key: &Secret, source: &dyn SecretSource) -> Op
         b"provider",
         &[admin.unwrap_or_default(), ca, cert, client_key],
     ))
-}
-
-/// A running loop.
-pub struct Running {
-    /// The provider.
-    pub provider: ProviderName,
-    /// Its door.
-    pub door: mpsc::Sender<Message<Told>>,
-    stop: CancellationToken,
-    task: JoinHandle<Seat>,
-    hints: JoinHandle<()>,
-}
-
-/// Waiting words at a loop's door; a full door makes the speaker wait.
-const DOOR: usize = 64;
-
-impl Running {
-    /// Starts a loop. `stop` is this loop's own.
-    pub fn start(seat: Seat, clock: Clock, longest: Duration, stop: CancellationToken) -> Self {
-        let (door, inbox) = mpsc::channel(DOOR);
-        let adapter = Arc::clone(&seat.adapter);
-        let hints = tokio::spawn(skeleton::listen_for_hints(
-            adapter,
-            door.clone(),
-            stop.clone(),
-        ));
-        let provider = seat.provider.clone();
-        let task = tokio::spawn(skeleton::run(seat, clock, longest, inbox, stop.clone()));
-        Self {
-            provider,
-            door,
-            stop,
-            task,
-            hints,
-        }
-    }
-    /// Tells it a wish.
-    pub async fn wish(&self, wish: ProviderWish) {
-        self.tell(Told::Wish(Box::new(wish))).await;
-    }
-    /// Tells it what people said.
-    pub async fn words(&self, said: Arc<Said>) {
-        self.tell(Told::Words(said)).await;
-    }
-    async fn tell(&self, told: Told) {
-        // A loop that stopped hears nothing more; whoever stopped it knows.
-        drop(self.door.send(Message::Word(told)).await);
-    }
-    /// Lets it finish its step, and waits for that.
-    pub async fn stop(self) {
-        self.stop.cancel();
-        drop(self.hints.await);
-        drop(self.task.await);
-    }
 }

@@ -242,7 +242,7 @@ impl Installation {
         };
         let nameless = MeshId::new("nameless").map_err(|_| not_there())?;
         let mut installation = Self::open_read_only(folder, &nameless, scrubber)?;
-        let head = super::wish::head(installation.bus.as_ref()).await;
+        let head = super::publish::head(installation.bus.as_ref()).await;
         let head = head.map_err(|fault| InstallationFault::Bus {
             folder: folder.to_owned(),
             fault,

@@ -11,6 +11,8 @@ pub mod minting;
 pub mod nothing;
 pub mod oneshot;
 pub mod owner;
+pub mod publish;
+pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;

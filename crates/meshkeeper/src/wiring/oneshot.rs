@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::fleet::{self, Common, OpenFault};
 use super::installation::{Installation, InstallationFault};
 use super::owner::WishOwner;
+use super::publish;
 use super::seat::Seat;
 use super::secrets::SecretsFault;
 use super::shapes::Closed;
-use super::wish::{self, Builder, Built};
+use super::wish::{Builder, Built};
 use super::words;
 use crate::manifest::{Machine, Manifest};
 
@@ -68,7 +69,7 @@ pub async fn apply(
         adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
-    let generation = wish::publish(bus, &mut built, clock.now()).await?;
+    let generation = publish::put(bus, &mut built, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
         installation,
@@ -118,7 +119,7 @@ pub async fn unreadable(
     why: &str,
 ) -> Result<(), RunFault> {
     let bus = installation.bus.as_ref();
-    let generation = wish::head(bus).await?.generation;
+    let generation = publish::head(bus).await?.generation;
     let mut owner = WishOwner::open(bus).await?;
     owner
         .look_unreadable(bus, clock.now(), generation, why)

@@ -1,17 +1,16 @@
 //! From a manifest that was read to the wish that is in force (R-8, O-28, O-29).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use mesh_sdk::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
-use mesh_sdk::decide::{SecretState, Wanted, WholeWish};
+use mesh_sdk::decide::{SecretState, Wanted};
 use mesh_sdk::harness::ProviderWish;
 use mesh_sdk::mark::keyed;
-use mesh_sdk::{ConsumerName, ProviderName, Secret, Time, Wish};
+use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
 use super::secrets::{Known, Secrets, SecretsFault};
-use super::shapes::{Standing, WishEntry, WishHead};
+use super::shapes::{Standing, WishEntry};
 use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
@@ -278,157 +277,4 @@ fn fingerprint(built: &Built) -> String {
     let parts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
     let digest = keyed(&Secret::from("wish"), b"fingerprint", &parts);
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
-}
-
-/// Puts a built wish on the bus and answers its generation: the head, and every entry that differs.
-/// Entries that are asked for no more become `retired`, never deleted (B-5).
-pub async fn publish(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fault> {
-    let (key, stored) = (head_key(), bus.get(Bucket::Meta, &head_key()).await?);
-    let mut head = head_of(stored.as_ref())?;
-    let changed = head.digest != built.fingerprint;
-    if changed || built.partial {
-        let before = entries(bus).await?;
-        if built.partial {
-            keep_unnamed(built, &before);
-        }
-        publish_entries(bus, built, before).await?;
-    }
-    if changed {
-        head.generation += 1;
-        head.digest.clone_from(&built.fingerprint);
-    }
-    head.read_at = now;
-    head.mesh.clone_from(&built.mesh);
-    let write = Write {
-        key,
-        expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
-        value: json(&head)?,
-    };
-    settled(bus, Bucket::Meta, vec![write]).await?;
-    for wish in built.wishes.values_mut() {
-        wish.whole.generation = head.generation;
-    }
-    Ok(head.generation)
-}
-
-fn head_key() -> Key {
-    Key::of(&["wish"])
-}
-
-fn head_of(stored: Option<&Entry>) -> Result<WishHead, Fault> {
-    let Some(entry) = stored else {
-        return Ok(WishHead::default());
-    };
-    serde_json::from_slice(&entry.value)
-        .map_err(|error| Fault::Corrupt(format!("the wish's head: {error}")))
-}
-
-/// The head of the wish that is in force.
-pub async fn head(bus: &dyn Bus) -> Result<WishHead, Fault> {
-    head_of(bus.get(Bucket::Meta, &head_key()).await?.as_ref())
-}
-
-/// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process has the loops of a
-/// data folder, and nobody else writes these.
-async fn settled(bus: &dyn Bus, bucket: Bucket, writes: Vec<Write>) -> Result<(), Fault> {
-    let outcomes = bus.put_each(bucket, writes.clone()).await?;
-    for (write, outcome) in writes.iter().zip(outcomes) {
-        if matches!(outcome, Put::Done(_)) {
-            continue;
-        }
-        let found = bus.get(bucket, &write.key).await?;
-        if found.is_none_or(|entry| entry.value != write.value) {
-            let key = &write.key;
-            return Err(Fault::Unreachable(format!(
-                "{key} could not be written; it is tried again"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Every wish on the bus, with its revision.
-pub async fn entries(bus: &dyn Bus) -> Result<HashMap<Key, (Rev, WishEntry)>, Fault> {
-    let snapshot = bus.list(Bucket::Wish, &Key::everything()).await?;
-    let parsed = snapshot.entries.into_iter().map(|found| {
-        let entry: WishEntry = serde_json::from_slice(&found.value)
-            .map_err(|error| Fault::Corrupt(format!("wish {}: {error}", found.key)))?;
-        Ok((found.key, (found.rev, entry)))
-    });
-    parsed.collect()
-}
-
-/// A manifest with refused entries names nobody who leaves: who was asked for before is kept.
-fn keep_unnamed(built: &mut Built, stored: &HashMap<Key, (Rev, WishEntry)>) {
-    let named: HashSet<Key> = built.entries.iter().map(WishEntry::key).collect();
-    for (key, (_, old)) in stored {
-        if old.standing != Standing::Retired
-            && !named.contains(key)
-            && let Some(wish) = built.wishes.get_mut(&old.provider)
-        {
-            wish.whole.kept.push(old.consumer.clone());
-        }
-    }
-}
-
-async fn publish_entries(
-    bus: &dyn Bus,
-    built: &Built,
-    mut stored: HashMap<Key, (Rev, WishEntry)>,
-) -> Result<(), Fault> {
-    let mut writes = Vec::new();
-    for entry in &built.entries {
-        let key = entry.key();
-        let before = stored.remove(&key);
-        if before
-            .as_ref()
-            .is_some_and(|(rev, old)| old == entry || rev.seq > built.read_at)
-        {
-            continue;
-        }
-        let expect = before.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
-        writes.push(Write {
-            key,
-            expect,
-            value: json(entry)?,
-        });
-    }
-    for (key, (rev, old)) in stored {
-        if old.standing != Standing::Retired && !built.partial {
-            let gone = WishEntry {
-                standing: Standing::Retired,
-                why: None,
-                ..old
-            };
-            writes.push(Write {
-                key,
-                expect: Expect::At(rev),
-                value: json(&gone)?,
-            });
-        }
-    }
-    if writes.is_empty() {
-        return Ok(());
-    }
-    // One that was written meanwhile knows more than this.
-    let outcomes = bus.put_each(Bucket::Wish, writes).await?;
-    if outcomes.contains(&Put::Unknown) {
-        return Err(Fault::Unreachable(
-            "the store did not say whether it took the wish".to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-fn json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(value).map_err(|error| Fault::Corrupt(error.to_string()))
-}
-
-/// The whole wish of a provider, for tests and `plan`.
-pub fn whole_of(built: &Built, provider: &ProviderName) -> WholeWish {
-    built
-        .wishes
-        .get(provider)
-        .map(|wish| wish.whole.clone())
-        .unwrap_or_default()
 }

@@ -23,6 +23,7 @@ mod redis;
 mod removing;
 mod restarting;
 mod serving;
+mod speaking;
 mod storing;
 mod together;
 mod wait;
