@@ -190,7 +190,11 @@ fn core(root: &Path, quick: bool) -> Result<Vec<Row>> {
             .filter(char::is_ascii_digit)
             .collect();
         let ours = std::time::Duration::from_nanos(nanos.parse().context("no figure")?);
-        let count: f64 = name.rsplit('/').next().and_then(|n| n.parse().ok()).unwrap_or(1.0);
+        let count: f64 = name
+            .rsplit('/')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(1.0);
         let each = count / ours.as_secs_f64() / 1e6;
         let row = Row {
             what: format!("the core alone: {name}"),

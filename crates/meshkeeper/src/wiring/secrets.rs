@@ -1,6 +1,6 @@
 //! Which password is whose: secret store and bus together (H-22, S-4, S-7).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
@@ -209,6 +209,18 @@ impl Secrets {
         secret: &Secret,
         expect: Expect,
     ) -> Result<Put, SecretsFault> {
+        let write = self.version_write(provider, consumer, id, secret, expect)?;
+        Ok(self.bus.put_if(Bucket::Version, write).await?)
+    }
+
+    fn version_write(
+        &self,
+        provider: &ProviderName,
+        consumer: &ConsumerName,
+        id: &SecretId,
+        secret: &Secret,
+        expect: Expect,
+    ) -> Result<Write, Fault> {
         let parts: [&[u8]; 4] = [
             provider.as_str().as_bytes(),
             consumer.as_str().as_bytes(),
@@ -224,10 +236,47 @@ impl Secrets {
         };
         let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
         let key = Key::of(&[provider.as_str(), consumer.as_str()]);
-        Ok(self
-            .bus
-            .put_if(Bucket::Version, Write { key, expect, value })
-            .await?)
+        Ok(Write { key, expect, value })
+    }
+
+    /// New passwords for those whom no store knows, by the steps of [`Self::mint`] with one write each:
+    /// sealed on the disk, then the versions by compare-and-set. `None` for whoever is known already or
+    /// lost a race: those are minted one by one.
+    async fn mint_many(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Result<Vec<Option<Secret>>, SecretsFault> {
+        let versions = self.versions(provider).await?;
+        let kept = self.vault.open_many(provider).await?;
+        let kept: HashSet<ConsumerName> = kept.into_iter().map(|one| one.consumer).collect();
+        let is_new =
+            |consumer: &ConsumerName| !versions.contains_key(consumer) && !kept.contains(consumer);
+        let mut minted = vec![None; consumers.len()];
+        let mut new = Vec::new();
+        for (i, consumer) in consumers.iter().enumerate().filter(|(_, c)| is_new(c)) {
+            let secret = mesh_bus::mint::password(mesh_bus::mint::os_random)
+                .map_err(|error| VaultFault::Unusable(error.to_string()))?;
+            new.push((i, consumer.clone(), secret));
+        }
+        let sealing = new
+            .iter()
+            .map(|(_, consumer, secret)| (consumer.clone(), secret.clone()));
+        let ids = self.vault.keep_many(provider, sealing.collect()).await?;
+        let mut writes = Vec::with_capacity(new.len());
+        for ((_, consumer, secret), id) in new.iter().zip(&ids) {
+            self.scrubber.add(secret.clone());
+            writes.push(self.version_write(provider, consumer, id, secret, Expect::Absent)?);
+        }
+        let puts = self.bus.put_each(Bucket::Version, writes).await?;
+        for (((i, consumer, secret), id), put) in new.into_iter().zip(ids).zip(puts) {
+            match put {
+                Put::Done(_) => minted[i] = Some(secret),
+                Put::Conflict => self.vault.discard(provider, &consumer, &id).await?,
+                Put::Unknown => {}
+            }
+        }
+        Ok(minted)
     }
 
     /// A new password for a consumer that no store knows; the winner's, if another process was faster.
@@ -354,8 +403,8 @@ impl Minter {
         Some(needed.wish(Some(secret), self.secrets.digest_key()))
     }
 
-    async fn publish(&self, provider: &ProviderName, wish: &Wish) -> Result<(), Fault> {
-        let entry = WishEntry {
+    fn entry(provider: &ProviderName, wish: &Wish) -> WishEntry {
+        WishEntry {
             consumer: wish.consumer().clone(),
             provider: provider.clone(),
             login: Some(wish.login().clone()),
@@ -364,7 +413,46 @@ impl Minter {
             enabled: wish.enabled(),
             adopt: wish.adopt(),
             why: None,
-        };
+        }
+    }
+
+    /// Puts many wishes that know their password on the bus in one write; answers which are there.
+    async fn publish_many(
+        &self,
+        provider: &ProviderName,
+        wishes: &[Option<Wish>],
+    ) -> Result<Vec<bool>, Fault> {
+        let bus = &self.secrets.bus;
+        let stored = bus
+            .list(Bucket::Wish, &Key::of(&[provider.as_str()]))
+            .await?;
+        let stored = stored
+            .entries
+            .into_iter()
+            .map(|entry| (entry.key, entry.rev));
+        let stored: HashMap<Key, Rev> = stored.collect();
+        let mut there = vec![false; wishes.len()];
+        let (mut writes, mut whose) = (Vec::new(), Vec::new());
+        for (i, wish) in wishes.iter().enumerate() {
+            let Some(wish) = wish else { continue };
+            let entry = Self::entry(provider, wish);
+            let key = entry.key();
+            let expect = stored
+                .get(&key)
+                .map_or(Expect::Absent, |rev| Expect::At(*rev));
+            let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
+            writes.push(Write { key, expect, value });
+            whose.push(i);
+        }
+        let puts = bus.put_each(Bucket::Wish, writes).await?;
+        for (i, put) in whose.into_iter().zip(puts) {
+            there[i] = matches!(put, Put::Done(_));
+        }
+        Ok(there)
+    }
+
+    async fn publish(&self, provider: &ProviderName, wish: &Wish) -> Result<(), Fault> {
+        let entry = Self::entry(provider, wish);
         let bus = &self.secrets.bus;
         let value = serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
         for _ in 0..TRIES {
@@ -408,5 +496,26 @@ impl Mint for Minter {
             .await
             .map_err(|e| MintFault::NotNow(e.to_string()))?;
         Ok(Arc::new(wish))
+    }
+
+    async fn mint_many(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Vec<Option<Result<Arc<Wish>, MintFault>>> {
+        if self.replaced {
+            return Vec::new();
+        }
+        // What fails here is tried, and told, one by one.
+        let minted = self.secrets.mint_many(provider, consumers).await;
+        let minted = minted.unwrap_or_default();
+        let wishes = minted.into_iter().zip(consumers);
+        let wishes = wishes.map(|(secret, consumer)| self.wish(provider, consumer, secret?));
+        let wishes: Vec<Option<Wish>> = wishes.collect();
+        let there = self.publish_many(provider, &wishes).await;
+        let there = there.unwrap_or_default().into_iter();
+        let published = wishes.into_iter().zip(there);
+        let published = published.map(|(wish, there)| wish.filter(|_| there));
+        published.map(|wish| Some(Ok(Arc::new(wish?)))).collect()
     }
 }

@@ -23,6 +23,14 @@ const BULK_TIMEOUTS: u32 = 2;
 /// Full rounds of single calls that all run into their deadline before the server counts as hanging.
 const HUNG_ROUNDS: usize = 2;
 
+/// Fewer passwords than this are minted one by one.
+const MANY: usize = 16;
+/// So many passwords are minted with the same few writes.
+const MINTED_AT_ONCE: usize = 4_096;
+
+/// What a mint came to.
+type Minted = Result<Arc<Wish>, MintFault>;
+
 /// What an effect came to; nothing if the stop cut it off.
 type Effect = Option<Result<(), Error>>;
 
@@ -84,15 +92,24 @@ impl Provisioner {
         created.and(removed)
     }
 
-    /// Makes the missing passwords, a few at once. Answers whether there is one more.
+    /// Makes the missing passwords: many with a few writes where the stores can, and the others a few at
+    /// once. Answers whether there is one more.
     async fn mint_each(&mut self, which: Vec<usize>) -> bool {
         let mut outcomes = Vec::with_capacity(which.len());
-        {
-            let this = &*self;
-            let width = this.parts.limits.concurrency;
-            let start = |i| this.mint(i);
-            let go_on = |_: Option<&Result<Arc<Wish>, MintFault>>| !this.is_stopping();
-            lanes(&which, width, start, go_on, &mut outcomes).await;
+        for part in which.chunks(MINTED_AT_ONCE) {
+            if self.is_stopping() {
+                break;
+            }
+            let mut minted = self.mint_many(part).await;
+            minted.resize(part.len(), None);
+            let mut alone = Vec::new();
+            for (i, outcome) in part.iter().zip(minted) {
+                match outcome {
+                    Some(outcome) => outcomes.push((*i, outcome)),
+                    None => alone.push(*i),
+                }
+            }
+            self.mint_singly(&alone, &mut outcomes).await;
         }
         let mut any = false;
         for (i, outcome) in outcomes {
@@ -100,6 +117,37 @@ impl Provisioner {
             self.note_mint(i, outcome);
         }
         any
+    }
+
+    async fn mint_singly(&self, which: &[usize], outcomes: &mut Vec<(usize, Minted)>) {
+        let width = self.parts.limits.concurrency;
+        let start = |i| self.mint(i);
+        let go_on = |_: Option<&Minted>| !self.is_stopping();
+        lanes(which, width, start, go_on, outcomes).await;
+    }
+
+    /// Whoever has no outcome is to be minted alone. If the stores give none in time, all wait for the
+    /// next pass, which finds whoever was minted all the same.
+    async fn mint_many(&self, which: &[usize]) -> Vec<Option<Minted>> {
+        if which.len() < MANY {
+            return Vec::new();
+        }
+        let parts = &self.parts;
+        let slots = self.core.slots();
+        let consumers: Vec<_> = which.iter().map(|i| slots[*i].consumer.clone()).collect();
+        let call = parts.mint.mint_many(&parts.provider, &consumers);
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let deadline = self.core.settings().apply_timeout;
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(deadline, call) => outcome,
+            () = patience(&parts.stop) => return Vec::new(),
+        };
+        let why = match outcome {
+            Ok(Ok(minted)) => return minted,
+            Ok(Err(_)) => "the mint panicked",
+            Err(_) => "no answer from the stores",
+        };
+        vec![Some(Err(MintFault::NotNow(why.into()))); which.len()]
     }
 
     /// Cut off, it has crashed between two of its steps, which it must bear anyway (H-22).

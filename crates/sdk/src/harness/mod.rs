@@ -66,6 +66,16 @@ pub trait Mint: Send + Sync + 'static {
         provider: &ProviderName,
         consumer: &ConsumerName,
     ) -> Result<Arc<Wish>, MintFault>;
+
+    /// [`Mint::mint`] for many with a few writes, under the same promises; the outcomes in the same
+    /// order. Whoever has none here is minted alone.
+    async fn mint_many(
+        &self,
+        _provider: &ProviderName,
+        _consumers: &[ConsumerName],
+    ) -> Vec<Option<Result<Arc<Wish>, MintFault>>> {
+        Vec::new()
+    }
 }
 
 /// Why no password was minted.
