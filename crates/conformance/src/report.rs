@@ -25,6 +25,8 @@ pub struct Trial {
 /// A suite's trials, in the order in which they were tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
+    /// Which suite ran on what; may be empty.
+    pub title: String,
     /// How many trials the suite has.
     pub expected: usize,
     /// Those that were tried or skipped.
@@ -36,7 +38,7 @@ impl Report {
     pub fn expecting(expected: usize) -> Self {
         Self {
             expected,
-            trials: Vec::new(),
+            ..Self::default()
         }
     }
     /// Notes what came of a trial.
@@ -80,6 +82,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.title.is_empty() {
+            writeln!(f, "{}", self.title)?;
+        }
         for Trial { name, outcome } in &self.trials {
             match outcome {
                 Outcome::Ran => writeln!(f, "ran      {name}")?,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::bench::{Bench, Done};
-use super::report::Outcome;
+use crate::report::Outcome;
 use crate::servers::{Result, ServerError};
 
 /// No call on a healthy local server takes longer.
@@ -40,7 +40,7 @@ pub(super) type Ended = std::result::Result<(), Stop>;
 impl From<Ended> for Outcome {
     fn from(ended: Ended) -> Self {
         match ended {
-            Ok(()) => Outcome::Passed,
+            Ok(()) => Outcome::Ran,
             Err(Stop::Skip(why)) => Outcome::Skipped(why),
             Err(Stop::Fail(how)) => Outcome::Failed(how),
         }

@@ -6,35 +6,31 @@
 
 mod bench;
 mod ground;
-mod report;
 mod trials;
 
-use std::time::Duration;
-
 use mesh_sdk::handle::AnyKind;
-use tokio::time::Instant;
 
 pub use bench::{Bench, Done, Restart, Session};
-pub use report::{Outcome, Report};
 
+use crate::report::{Outcome, Report};
 use ground::Ground;
 
 /// Runs every trial, one after the other.
 pub async fn run(kind: &dyn AnyKind, bench: &dyn Bench) -> Report {
-    let mut report = Report::new(format!("{} on {}", kind.descriptor().kind, bench.name()));
+    let mut report = Report::expecting(trials::ALL.len());
+    report.title = format!("{} on {}", kind.descriptor().kind, bench.name());
     let ground = match Ground::new(kind, bench) {
         Ok(ground) => ground,
         Err(error) => {
-            report.add("open", Outcome::Failed(error.to_string()), Duration::ZERO);
+            report.note("open", Outcome::Failed(error.to_string()));
             return report;
         }
     };
     for trial in trials::ALL {
-        let start = Instant::now();
         let outcome = (trial.run)(&ground).await;
         // Whatever a trial did to the network is over with it.
         bench.fault(crate::servers::Fault::None);
-        report.add(trial.name, outcome.into(), start.elapsed());
+        report.note(trial.name, outcome.into());
     }
     report
 }
