@@ -80,8 +80,14 @@ fn r6_who_comes_back_within_the_grace_has_its_password_still() {
     until_true("it is switched off", 20, || {
         (is_off(&redis, "web"), redis.user("web"))
     });
-    let leftovers = lab.status()["leftovers"].clone();
-    assert_eq!(leftovers[0]["kind"], "disabled", "{leftovers:#}");
+    let leftovers = until("it is shown", 20, || {
+        let leftovers = lab.status()["leftovers"].clone();
+        if leftovers[0]["kind"] == "disabled" {
+            Ok(leftovers)
+        } else {
+            Err(leftovers)
+        }
+    });
     let until_text = leftovers[0]["until"].as_str().expect("until");
     let until_time: jiff::Timestamp = until_text.parse().expect("time");
     let at: jiff::Timestamp = lab.status()["at"]
