@@ -31,7 +31,8 @@ const REREAD: Duration = Duration::from_secs(600);
 const REREAD_MIN: Duration = Duration::from_secs(1);
 /// After a wish in which somebody had no password yet: with the password it is another one.
 const AFTER_NEW: Duration = Duration::from_secs(5);
-/// A provider whose admin password could not be read is tried again this often.
+/// A provider whose admin password could not be read, or a wish that the store did not take, is tried again
+/// this often.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// What reaches the daemon from outside.
@@ -59,6 +60,8 @@ pub struct Daemon {
     /// The newest request for a pass, and whether the manifest is read again before it is handed on.
     asked: u64,
     reading_first: bool,
+    /// The newest wish could not be put in force: the store failed.
+    behind: bool,
     /// So many wishes in a row had somebody without a password.
     with_new: u32,
     stop: CancellationToken,
@@ -101,6 +104,7 @@ impl Daemon {
             generation: 0,
             asked: 0,
             reading_first: false,
+            behind: false,
             with_new: 0,
             stop,
             source_key,
@@ -157,7 +161,7 @@ impl Daemon {
             .values()
             .map(|p| p.timing.list_every.min(p.timing.remove_after));
         let usual = wanted.min().unwrap_or(REREAD).clamp(REREAD_MIN, REREAD);
-        match (self.with_new, self.without_loop.is_empty()) {
+        match (self.with_new, self.without_loop.is_empty() && !self.behind) {
             (0, true) => usual,
             (0, false) => usual.min(RETRY),
             (n, _) => usual.min(backoff(AFTER_NEW, n - 1, REREAD)),
@@ -175,6 +179,7 @@ impl Daemon {
             }
             Outside::Unreadable(why) => self.keep_wish(&why).await,
         };
+        self.behind = outcome.is_err();
         if let Err(fault) = outcome {
             error!("the wish could not be put in force; the last one stays: {fault}");
         }

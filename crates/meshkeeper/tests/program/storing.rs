@@ -260,6 +260,37 @@ fn s3_a_lost_key_is_a_clear_refusal_and_makes_no_new_one() {
     comes_to_rest(&lab, &redis, &before);
 }
 
+#[test]
+fn r9_a_record_that_cannot_be_read_is_not_an_empty_one_and_stops_nobody_else() {
+    let (lab, redis, other) = (Lab::new(), Redis::start(), Redis::start());
+    let mut text = cache(&redis, "", ["web"]);
+    text.push_str(&format!(
+        "\n[provider.other]\nkind = \"redis\"\nurl = \"{}\"\n",
+        other.url()
+    ));
+    need(&mut text, "api", "other", "");
+    lab.manifest(&text);
+    lab.mesh(&["apply"]).ends(0);
+    let store = rusqlite::Connection::open(lab.data().join("mesh.db")).expect("store");
+    let broken = "UPDATE entry SET value = x'7b' WHERE bucket = 'record' AND key = 'other.api'";
+    assert_eq!(store.execute(broken, []).expect("broken"), 1);
+    drop(store);
+    redis.ask(&["ACL", "DELUSER", "web"]);
+    other.ask(&["ACL", "DELUSER", "api"]);
+    let writes = other.writes();
+    lab.mesh(&["plan"]).ends(1).says("web");
+    let ran = lab.mesh(&["apply"]).ends(3);
+    assert!(ran.err.contains("other"), "{ran:#?}");
+    assert!(redis.users().contains("web"));
+    assert_eq!(other.writes(), writes);
+    let told = lab.conditions();
+    assert!(told.contains(&"LookUnknown other".to_owned()), "{told:?}");
+    let mut states = lab.states();
+    states.sort();
+    assert_eq!(states, ["api=unknown", "web=held"]);
+    lab.mesh(&["explain", "api"]).ends(0).says("cannot be read");
+}
+
 /// A small file system of its own for the data folder; `None`, said aloud, where that is not allowed.
 struct Small<'l>(&'l Lab);
 
