@@ -125,7 +125,9 @@ pub(crate) fn refuse_newer(conn: &Connection, known: u32) -> Result<(), OpenFaul
 
 /// Moves what the log holds into the file, as far as no reader is in the way.
 pub(crate) fn checkpoint(conn: &Connection) -> rusqlite::Result<()> {
-    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    // Mass writes fill the cache with pages that nobody asks for again.
+    conn.execute_batch("PRAGMA shrink_memory")
 }
 
 /// How a file is read.

@@ -151,6 +151,11 @@ impl Problems {
         list.sort_by_key(|problem| (problem.span.start, problem.span.end));
         Self { source, list }
     }
+    /// None, in a manifest at this path.
+    pub(crate) fn none(path: &Path) -> Self {
+        let source = Source::new(path, String::new(), Default::default());
+        Self::new(Arc::new(source), Vec::new())
+    }
     /// All of them.
     pub fn list(&self) -> &[Problem] {
         &self.list

@@ -158,6 +158,14 @@ enum Told {
     Fault(ReadFault),
 }
 
+/// The last manifest that could be used.
+struct Last {
+    digest: ContentDigest,
+    manifest: Arc<Manifest>,
+    /// Its mistakes and warnings, if it had any.
+    problems: Option<Problems>,
+}
+
 /// Watches one manifest.
 pub struct Watch {
     path: PathBuf,
@@ -170,12 +178,34 @@ pub struct Watch {
     seen: Prints,
     heard: (u64, u64),
     told: Option<Told>,
-    last: Option<Arc<Manifest>>,
+    last: Option<Last>,
 }
 
 impl Watch {
     /// Begins to watch. The first [`Watch::next`] tells what is there now.
     pub fn start(path: PathBuf, kinds: Kinds, pace: Pace) -> Self {
+        let mut watch = Self::idle(path, kinds, pace);
+        watch.follow();
+        watch
+    }
+
+    /// Begins to watch a manifest that was read just now. [`Watch::next`] tells what is other than that.
+    pub fn start_with(manifest: Arc<Manifest>, kinds: Kinds, pace: Pace) -> Self {
+        let mut watch = Self::idle(manifest.path.clone(), kinds, pace);
+        watch.told = Some(Told::Text(manifest.digest));
+        watch.last = Some(Last {
+            digest: manifest.digest,
+            manifest,
+            problems: None,
+        });
+        watch.follow();
+        // The manifest itself counts as unseen: its text is compared at the first look.
+        watch.seen.files = watch.files.iter().map(|file| print(file)).collect();
+        watch.signal.wake.notify_one();
+        watch
+    }
+
+    fn idle(path: PathBuf, kinds: Kinds, pace: Pace) -> Self {
         let signal = Arc::new(Signal::default());
         let to = Arc::clone(&signal);
         let watcher =
@@ -186,7 +216,7 @@ impl Watch {
         let watcher = watcher
             .inspect_err(|error| tracing::warn!(%error, "the system tells no changes of files; looking every few seconds"))
             .ok();
-        let mut watch = Self {
+        Self {
             path,
             kinds,
             pace,
@@ -198,9 +228,7 @@ impl Watch {
             heard: (0, 0),
             told: None,
             last: None,
-        };
-        watch.follow();
-        watch
+        }
     }
     /// What SIGHUP is bound to.
     pub fn trigger(&self) -> Trigger {
@@ -242,7 +270,7 @@ impl Watch {
     }
 
     /// Reads once the files have rested, and again if they moved while they were read.
-    async fn read_at_rest(&self, mut now: Prints) -> (Prints, Result<Reading, ReadFault>) {
+    async fn read_at_rest(&self, mut now: Prints) -> (Prints, Result<Option<Reading>, ReadFault>) {
         let start = Instant::now();
         let mut rested = self.told.is_none();
         loop {
@@ -263,10 +291,15 @@ impl Watch {
 
     fn judge(
         &mut self,
-        reading: Result<Reading, ReadFault>,
+        reading: Result<Option<Reading>, ReadFault>,
         asked: bool,
         files_changed: bool,
     ) -> Option<Change> {
+        let reading = match reading {
+            Ok(None) => return self.same_text(asked, files_changed),
+            Ok(Some(reading)) => Ok(reading),
+            Err(fault) => Err(fault),
+        };
         let told = match &reading {
             Ok(reading) => Told::Text(reading.digest),
             Err(fault) => Told::Fault(fault.clone()),
@@ -292,10 +325,14 @@ impl Watch {
             Ok(Reading {
                 manifest: Some(manifest),
                 problems,
-                ..
+                digest,
             }) => {
                 let manifest = Arc::new(manifest);
-                self.last = Some(Arc::clone(&manifest));
+                self.last = Some(Last {
+                    digest,
+                    manifest: Arc::clone(&manifest),
+                    problems: (!problems.is_empty()).then(|| problems.clone()),
+                });
                 Some(Change::Reloaded {
                     manifest,
                     problems,
@@ -303,6 +340,26 @@ impl Watch {
                 })
             }
         }
+    }
+
+    /// The text is that of the last manifest that could be used: it needs no second reading.
+    fn same_text(&mut self, asked: bool, files_changed: bool) -> Option<Change> {
+        let last = self.last.as_ref()?;
+        let told = Told::Text(last.digest);
+        let text_changed = self.told.as_ref() != Some(&told);
+        self.told = Some(told);
+        let cause = match (text_changed, files_changed, asked) {
+            (true, ..) => Cause::Text,
+            (_, true, _) => Cause::Files,
+            (_, _, true) => Cause::Asked,
+            _ => return None,
+        };
+        let none = || Problems::none(&self.path);
+        Some(Change::Reloaded {
+            manifest: Arc::clone(&last.manifest),
+            problems: last.problems.clone().unwrap_or_else(none),
+            cause,
+        })
     }
 
     async fn prints(&self) -> Prints {
@@ -313,9 +370,12 @@ impl Watch {
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
-    async fn read(&self) -> Result<Reading, ReadFault> {
+    /// `None`: the text is that of the last manifest.
+    async fn read(&self) -> Result<Option<Reading>, ReadFault> {
         let (path, kinds) = (self.path.clone(), self.kinds.clone());
-        let read = tokio::task::spawn_blocking(move || manifest::read(&path, &kinds)).await;
+        let known = self.last.as_ref().map(|last| last.digest);
+        let read = move || manifest::read_unless(&path, &kinds, known);
+        let read = tokio::task::spawn_blocking(read).await;
         read.unwrap_or_else(|error| {
             let (path, reason) = (self.path.clone(), error.to_string());
             Err(ReadFault::Unreadable { path, reason })
@@ -324,7 +384,7 @@ impl Watch {
 
     /// Asks the system to watch the folders of everything that matters now.
     fn follow(&mut self) {
-        let files = self.last.as_ref().map(|manifest| manifest.files());
+        let files = self.last.as_ref().map(|last| last.manifest.files());
         self.files = Arc::new(files.unwrap_or_default());
         let all = || std::iter::once(&self.path).chain(self.files.iter());
         let names = all()

@@ -153,7 +153,8 @@ impl<K: Kind> AnyKind for K {
     }
     fn parse_values(&self, values: serde_json::Value) -> Result<ParsedValues, serde_json::Error> {
         let typed: ValuesOf<K> = serde_json::from_value(values)?;
-        let canonical = serde_json::to_vec(&serde_json::to_value(&typed)?)?;
+        let mut canonical = serde_json::to_vec(&serde_json::to_value(&typed)?)?;
+        canonical.shrink_to_fit();
         Ok(ParsedValues {
             values: Arc::new(typed),
             canonical,

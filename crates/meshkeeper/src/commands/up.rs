@@ -37,12 +37,10 @@ pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     };
     let turn = online.run(my_turn(&online, &cx.settings.data))?;
     let installation = Arc::new(online.open(&cx.settings.data, &manifest.mesh)?);
-    let path = cx.settings.manifest.clone();
     let outcome = online.run(serve(
         &online,
         installation,
         manifest,
-        path,
         cx.kinds.clone(),
         args.listen,
     ));
@@ -79,7 +77,6 @@ async fn serve(
     online: &Online,
     installation: Arc<Installation>,
     manifest: Manifest,
-    path: std::path::PathBuf,
     kinds: Kinds,
     listen: Option<SocketAddr>,
 ) -> Result<(), Fault> {
@@ -103,9 +100,12 @@ async fn serve(
         Arc::clone(&online.scrubber),
         online.stop.clone(),
     );
+    let manifest = Arc::new(manifest);
+    // Before anything is read from the files that it names, so that no change of theirs is missed.
+    let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let daemon = Daemon::start(
         installation,
-        Arc::new(manifest),
+        manifest,
         clock,
         scrubber,
         observers,
@@ -114,7 +114,6 @@ async fn serve(
     let daemon = daemon.await.map_err(run_fault)?;
     info!("up");
     let (door, outside) = mpsc::channel(WAITING);
-    let watch = Watch::start(path, kinds, Pace::default());
     let (hup, again) = (watch.trigger(), watch.trigger());
     let following = tokio::spawn(follow(watch, door, stop.clone()));
     let hanging_up = tokio::spawn(async move {
@@ -141,7 +140,7 @@ async fn serve(
     outcome
 }
 
-/// Hands on every change of the manifest. The first reading is the one that the daemon started with.
+/// Hands on every change of the manifest that the daemon started with.
 async fn follow(
     mut watch: Watch,
     door: mpsc::Sender<Outside>,

@@ -39,7 +39,7 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
-pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read};
+pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
 pub use timing::{LENGTHS, Timing};
 pub use with_secrets::{refusal, with_secrets};

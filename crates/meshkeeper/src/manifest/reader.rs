@@ -62,6 +62,17 @@ pub fn read(path: &Path, kinds: &Kinds) -> Result<Reading, ReadFault> {
     Ok(parse(path, text_of(path)?, kinds))
 }
 
+/// [`read`], unless the text is the one that is known by this digest.
+pub fn read_unless(
+    path: &Path,
+    kinds: &Kinds,
+    known: Option<ContentDigest>,
+) -> Result<Option<Reading>, ReadFault> {
+    let text = text_of(path)?;
+    let is_known = known.is_some_and(|known| known == ContentDigest::of(&text));
+    Ok((!is_known).then(|| parse(path, text, kinds)))
+}
+
 pub(crate) fn text_of(path: &Path) -> Result<String, ReadFault> {
     let unreadable = |reason: String| ReadFault::Unreadable {
         path: path.to_owned(),
@@ -217,6 +228,7 @@ impl Reader<'_> {
         problems.extend(found);
         provisions.sort_by(|a, b| (&a.consumer, &a.provider).cmp(&(&b.consumer, &b.provider)));
         across::same_logins(&providers, &mut provisions, &mut refused, problems);
+        provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
         Ok(mesh.map(|mesh| Manifest {
             path: self.source.path().to_owned(),

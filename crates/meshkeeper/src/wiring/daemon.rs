@@ -54,6 +54,7 @@ pub struct Daemon {
     clock: Clock,
     loops: BTreeMap<ProviderName, Seats>,
     without_loop: Vec<(ProviderName, Closed)>,
+    /// Of providers whose loops do not run yet.
     wishes: BTreeMap<ProviderName, ProviderWish>,
     owner: WishOwner,
     generation: u64,
@@ -217,10 +218,15 @@ impl Daemon {
         self.wishes = std::mem::take(&mut built.wishes);
         self.settle_loops(manifest).await?;
         for (name, seats) in &self.loops {
-            for running in &seats.running {
-                running
-                    .wish(self.wishes.get(name).cloned().unwrap_or_default())
-                    .await;
+            let mut wish = self.wishes.remove(name).unwrap_or_default();
+            for (i, running) in seats.running.iter().enumerate() {
+                let last = i + 1 == seats.running.len();
+                let own = if last {
+                    std::mem::take(&mut wish)
+                } else {
+                    wish.clone()
+                };
+                running.wish(own).await;
             }
         }
         self.look(&built, manifest).await

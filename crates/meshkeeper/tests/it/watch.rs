@@ -1,6 +1,7 @@
 //! The watch on real folders: what changes is told once, and what cannot be read is never an empty wish.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use meshkeeper::watch::{Cause, Change, Pace, Unreadable, Watch};
@@ -57,6 +58,35 @@ async fn begun_at(folder: &Path, pace: Pace) -> Watch {
     let mut watch = Watch::start(path, kinds(), pace);
     assert_eq!(cause(&next(&mut watch).await), Cause::First);
     watch
+}
+
+#[tokio::test]
+async fn a_manifest_that_was_read_already_is_not_told_again_and_what_is_new_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mesh.toml");
+    std::fs::create_dir_all(folder.path().join("secrets")).unwrap();
+    let secret = folder.path().join("secrets/api");
+    std::fs::write(&secret, "long enough").unwrap();
+    write(&path, GOOD);
+    let read = || {
+        meshkeeper::manifest::read(&path, &kinds())
+            .unwrap()
+            .manifest
+            .unwrap()
+    };
+    let mut watch = Watch::start_with(Arc::new(read()), kinds(), PACE);
+    nothing(&mut watch).await;
+    watch.trigger().fire();
+    assert_eq!(cause(&next(&mut watch).await), Cause::Asked);
+    std::fs::write(&secret, "another one, and longer").unwrap();
+    assert_eq!(cause(&next(&mut watch).await), Cause::Files);
+    write(&path, &format!("{GOOD}\n# more\n"));
+    assert_eq!(cause(&next(&mut watch).await), Cause::Text);
+
+    let early = Arc::new(read());
+    write(&path, &format!("{GOOD}\n# before it was watched\n"));
+    let mut watch = Watch::start_with(early, kinds(), PACE);
+    assert_eq!(cause(&next(&mut watch).await), Cause::Text);
 }
 
 #[tokio::test]
