@@ -22,6 +22,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// So many events wait for a history that cannot be written; older ones are in the log only.
 const UNWRITTEN: usize = 1_000;
+/// So many writes go to the store at once: they lie in memory meanwhile.
+const WRITTEN_AT_ONCE: usize = 8_192;
 /// Up to this many unknown outcomes are read back one by one, more with one list.
 const READ_SINGLY: usize = 16;
 
@@ -223,9 +225,13 @@ impl Provisioner {
         n: usize,
         make: impl Fn(usize) -> Write,
     ) -> Result<Vec<Outcome>, StoreFault> {
-        let writes: Vec<Write> = (0..n).map(&make).collect();
-        let mut puts = self.stored(self.parts.bus.put_each(bucket, writes)).await?;
-        puts.resize(n, Put::Unknown);
+        let mut puts = Vec::with_capacity(n);
+        while puts.len() < n {
+            let end = n.min(puts.len() + WRITTEN_AT_ONCE);
+            let writes = (puts.len()..end).map(&make).collect();
+            puts.extend(self.stored(self.parts.bus.put_each(bucket, writes)).await?);
+            puts.resize(end, Put::Unknown);
+        }
         let mut outcomes = Vec::with_capacity(n);
         let mut open = Vec::new();
         for (i, put) in puts.into_iter().enumerate() {
