@@ -96,10 +96,12 @@ impl Core {
             slot.lose_secret(no_version());
         }
         let record = &mut slot.record;
-        let failed = record.failed.take().is_some();
-        let taken = record.taken.take().is_some();
-        let braked = record.awaiting_check || record.strikes > 0 || record.failures > 0;
-        slot.dirty |= failed || taken || braked || record.run != run_no;
+        let waited = (record.awaiting_check, record.strikes, record.failures);
+        let stood = (
+            record.failed.take().is_some(),
+            record.taken.take().is_some(),
+        );
+        slot.dirty |= (waited, stood, record.run) != ((false, 0, 0), (false, false), run_no);
         record.awaiting_check = false;
         record.strikes = 0;
         record.failures = 0;

@@ -414,3 +414,26 @@ fn r7_those_who_wait_for_a_word_are_counted_together() {
     let message = &did.fact(ConditionType::RemovalHeld).message;
     assert!(message.starts_with("5 logins would go"), "{message}");
 }
+
+#[test]
+fn c5_what_differs_is_what_differed_at_the_last_look() {
+    let with = |detail: &str| {
+        Ok(Answer::Lost(Box::new(Lost {
+            differences: Difference::GrantsMissing.into(),
+            detail: detail.into(),
+            mark: MarkSeen::Ours,
+            password_fits: true,
+        })))
+    };
+    let mut rig = Rig::held(&["web"]);
+    rig.says("web", with("missing ~a"));
+    rig.after_create("web", with("missing ~a"));
+    rig.next();
+    rig.next();
+    rig.after_create("web", with("missing ~b"));
+    rig.says("web", with("missing ~b"));
+    rig.next();
+    let did = rig.next();
+    let message = &did.fact(ConditionType::Braked).message;
+    assert!(message.contains("(missing ~b)"), "{message}");
+}
