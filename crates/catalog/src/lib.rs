@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "mariadb")]
+pub mod mariadb;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -12,6 +14,20 @@ pub mod redis;
     feature = "mosquitto",
     feature = "ldap"
 ))]
+#[cfg_attr(
+    not(any(
+        feature = "redis",
+        feature = "http",
+        feature = "postgres",
+        feature = "nats",
+        feature = "mosquitto",
+        feature = "ldap"
+    )),
+    expect(
+        dead_code,
+        reason = "the client library for MariaDB takes authorities, and no config"
+    )
+)]
 mod tls;
 
 use std::sync::Arc;
@@ -23,5 +39,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "mariadb")]
+        Arc::new(mariadb::MariadbKind),
     ]
 }

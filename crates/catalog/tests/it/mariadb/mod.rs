@@ -1,0 +1,4 @@
+//! MariaDB.
+
+mod bench;
+mod suite;
