@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "htpasswd")]
+pub mod htpasswd;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
 #[cfg(feature = "redis")]
@@ -41,5 +43,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(redis::RedisKind),
         #[cfg(feature = "mariadb")]
         Arc::new(mariadb::MariadbKind),
+        #[cfg(feature = "htpasswd")]
+        Arc::new(htpasswd::HtpasswdKind),
     ]
 }

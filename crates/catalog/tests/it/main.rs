@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "htpasswd")]
+mod htpasswd;
+#[cfg(test)]
 mod judged;
 #[cfg(test)]
 #[cfg(feature = "mariadb")]
@@ -17,6 +20,8 @@ const BENCHES: &[&str] = &[
     "redis",
     #[cfg(feature = "mariadb")]
     "mariadb",
+    #[cfg(feature = "htpasswd")]
+    "htpasswd",
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod htpasswd;
 mod mariadb;
 mod process;
 mod proxy;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub use htpasswd::{NginxServer, htpasswd};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use proxy::{Fault, Proxy};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
