@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 4] = [
+const WANTED: [Wanted; 5] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -47,6 +47,14 @@ const WANTED: [Wanted; 4] = [
         version: "10.11.",
         installed: None,
         on_path: Some("mariadbd"),
+    },
+    // Apache's `htpasswd`, which the same tests use, tells no version.
+    Wanted {
+        name: "nginx, for password files",
+        variable: "MESH_TEST_NGINX",
+        version: "1.",
+        installed: None,
+        on_path: Some("nginx"),
     },
 ];
 
@@ -113,18 +121,21 @@ fn candidates(
 }
 
 fn ask(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    version_in(&String::from_utf8_lossy(&output.stdout))
+    ["--version", "-v"].iter().find_map(|word| {
+        let output = Command::new(program).arg(word).output().ok()?;
+        let told = [output.stdout, output.stderr].concat();
+        version_in(&String::from_utf8_lossy(&told))
+    })
 }
 
 /// The version in a line such as `Redis server v=7.0.15 sha=…` or `mariadbd  Ver 10.11.19-MariaDB for …`.
 fn version_in(text: &str) -> Option<String> {
-    let mut words = text.split_whitespace();
+    let words = text.split_whitespace();
     let named = words.clone().find_map(|word| word.strip_prefix("v="));
     let is_version =
         |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
     let version = named.or_else(|| words.find(is_version))?;
-    Some(version.to_owned())
+    Some(version)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -155,6 +166,8 @@ mod tests {
             version_in(said).as_deref(),
             Some("10.11.19-MariaDB-0+deb12u1")
         );
+        let said = version_in("nginx version: nginx/1.22.1");
+        assert_eq!(said.as_deref(), Some("1.22.1"));
         assert_eq!(version_in("Redis server"), None);
     }
 

@@ -205,6 +205,10 @@ impl PasswordFile {
     /// Puts the new file in the place of the old one in one step. If what it takes the place of is not what
     /// was read, it is put back, and the answer is false.
     fn swap(&self, place: &Place, old: Option<&[u8]>) -> Result<bool, Error> {
+        // Mostly seen here, so that hardly ever something has to be put back.
+        if self.bytes(place)?.as_deref() != old {
+            return Ok(false);
+        }
         let flags = match old {
             Some(_) => RenameFlags::EXCHANGE,
             None => RenameFlags::NOREPLACE,
@@ -214,7 +218,7 @@ impl PasswordFile {
             // Somebody made or dropped the file meanwhile.
             Err(rustix::io::Errno::EXIST | rustix::io::Errno::NOENT) => return Ok(false),
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                return self.plain_swap(place, old);
+                return self.plain_swap(place);
             }
             Err(error) => return Err(failed("replace", &place.file, &error.into())),
         }
@@ -232,11 +236,8 @@ impl PasswordFile {
         Ok(true)
     }
 
-    /// Where the file system cannot exchange two names: a last look, and then over it.
-    fn plain_swap(&self, place: &Place, old: Option<&[u8]>) -> Result<bool, Error> {
-        if self.bytes(place)?.as_deref() != old {
-            return Ok(false);
-        }
+    /// Where the file system cannot exchange two names: over it.
+    fn plain_swap(&self, place: &Place) -> Result<bool, Error> {
         std::fs::rename(&place.new, &place.file)
             .map_err(|error| failed("replace", &place.file, &error))?;
         settle(&place.folder)?;
