@@ -285,3 +285,19 @@ fn h15_a_changed_wish_is_no_change_by_somebody_else() {
     }
     assert_eq!((rig.record("web").tug, rig.record("web").strikes), (0, 0));
 }
+
+#[test]
+fn h11_h24_the_end_of_a_brake_is_stored_at_once() {
+    let mut rig = stubborn();
+    rig.minutes(20);
+    rig.store();
+    let web = rig.core.slot_of(&name("web")).expect("a slot");
+    rig.core.release(Some(&name("web")), rig.now);
+    assert_eq!(rig.store(), [web], "a person's word");
+    rig.minutes(20);
+    assert!(rig.record("web").is_braked());
+    rig.store();
+    rig.change("web", |w| w.digest = digest(2));
+    assert_eq!(rig.store(), [web], "another wish");
+    assert!(!rig.record("web").is_braked());
+}
