@@ -301,3 +301,21 @@ fn h11_h24_the_end_of_a_brake_is_stored_at_once() {
     assert_eq!(rig.store(), [web], "another wish");
     assert!(!rig.record("web").is_braked());
 }
+
+#[test]
+fn h11_o28_a_password_that_cannot_be_read_for_a_while_ends_no_brake() {
+    let mut rig = stubborn();
+    rig.minutes(20);
+    let strikes = rig.record("web").strikes;
+    rig.change("web", |w| {
+        w.secret = SecretState::Lost("the file is gone".into());
+        w.digest = digest(9);
+    });
+    rig.next();
+    rig.change("web", |w| {
+        w.secret = SecretState::Ready;
+        w.digest = digest(1);
+    });
+    assert_eq!(rig.record("web").strikes, strikes);
+    assert!(rig.record("web").not_before.is_some());
+}
