@@ -184,6 +184,18 @@ setup_valkey_9() {
     READY+=("valkey-server $(server_version "$program")")
 }
 
+# What each backend's tests need: one file a backend in lib/servers, each with a function `setup_KIND`.
+setup_backends() {
+    local file kind
+    for file in "$ROOT"/scripts/lib/servers/*.sh; do
+        [ -e "$file" ] || continue
+        kind=$(basename "$file" .sh)
+        # shellcheck disable=SC1090
+        source "$file"
+        "setup_$kind"
+    done
+}
+
 # Says in one line what is there.
 setup_done() {
     local line

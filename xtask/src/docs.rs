@@ -1,6 +1,6 @@
 //! `cargo xtask docs`: reference pages made from what the program itself says.
 
-use crate::{printer, root};
+use crate::{conformance, printer, root};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 const FOLDER: &str = "docs/generated";
 
 /// Stands on top of every page.
-const MADE: &str = "<!-- Made by `cargo xtask docs` from what the program says: do not edit. -->\n";
+pub(crate) const MADE: &str =
+    "<!-- Made by `cargo xtask docs` from what the program says: do not edit. -->\n";
 
 /// Fields that change while a mesh runs and have no place on a page.
 const MOVES: [&str; 7] = [
@@ -30,7 +31,9 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     let root = root::workspace()?;
     let folder = root.join(FOLDER);
     let program = Program::build(&root)?;
-    let pages = pages(&|words| program.say(words))?;
+    let mut pages = pages(&|words| program.say(words))?;
+    let reports = written(&root.join(conformance::REPORTS))?;
+    pages.insert("conformance.md", conformance::page(&reports)?);
     if check {
         let differing = differing(&pages, &written(&folder)?);
         for name in &differing {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod ci;
+mod conformance;
 mod docs;
 mod printer;
 mod root;

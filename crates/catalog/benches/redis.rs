@@ -137,6 +137,7 @@ fn wishes(count: usize, rules: &[String]) -> Vec<Wish> {
             enabled: true,
             adopt: false,
             exact: false,
+            generated: false,
         };
         Wish::new(parts, &key)
     };

@@ -3,6 +3,17 @@
 #[cfg(feature = "redis")]
 pub mod redis;
 
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "postgres",
+    feature = "mariadb",
+    feature = "nats",
+    feature = "mosquitto",
+    feature = "ldap"
+))]
+mod tls;
+
 use std::sync::Arc;
 
 use mesh_sdk::handle::AnyKind;

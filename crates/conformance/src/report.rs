@@ -67,6 +67,17 @@ impl Report {
     pub fn assert_all_ran(&self) {
         self.assert_all_ran_but(&[]);
     }
+    /// One line a trial, `ran NAME` or `skipped NAME: WHY`, as it is kept beside the tests and made into
+    /// the table of all adapters.
+    pub fn lines(&self) -> String {
+        self.trials.iter().fold(String::new(), |text, trial| {
+            text + &match &trial.outcome {
+                Outcome::Ran => format!("ran {}\n", trial.name),
+                Outcome::Skipped(why) => format!("skipped {}: {why}\n", trial.name),
+                Outcome::Failed(how) => format!("failed {}: {how}\n", trial.name),
+            }
+        })
+    }
     /// The same, except that the trials of these names may be skipped. They may not fail.
     pub fn assert_all_ran_but(&self, allowed: &[&str]) {
         let missing = self

@@ -55,6 +55,7 @@ fn wish_of(name: &ConsumerName) -> Wish {
         enabled: true,
         adopt: false,
         exact: false,
+        generated: false,
     };
     Wish::new(parts, &Secret::from("key"))
 }

@@ -44,9 +44,9 @@ pub trait Adapter: Send + Sync + 'static {
 
     /// Takes the login away and ends its sessions; keeps its data.
     ///
-    /// "Already gone" is success. A login that does not carry our mark for this consumer is left
-    /// alone, with [`crate::error::Class::Exists`].
-    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+    /// "Already gone" is success. A login that does not carry our mark for this consumer, which
+    /// `marker` makes and reads, is left alone, with [`crate::error::Class::Exists`].
+    async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error>;
 
     /// What the server says about itself. Read-only. Declared by [`Capabilities::server`].
     async fn server(&self, _cx: &Cx) -> Result<Server, Error> {
@@ -85,7 +85,7 @@ pub trait Adapter: Send + Sync + 'static {
 
     /// Switches a login off and ends its sessions; data, password and grants stay. A login
     /// without our mark is left alone, as in [`Adapter::remove`].
-    async fn disable(&self, _cx: &Cx, _login: &Departing) -> Result<(), Error> {
+    async fn disable(&self, _cx: &Cx, _marker: &Marker, _login: &Departing) -> Result<(), Error> {
         Err(Error::cannot("switch a login off"))
     }
 
@@ -367,7 +367,26 @@ pub trait Kind: Send + Sync + 'static {
         wish: &Provision<'_, <Self::Adapter as Adapter>::Values>,
     ) -> Result<(), Refusal>;
 
-    /// Checks a provider's own settings offline: scheme, host, admin, TLS.
+    /// The JSON Schema of the provider's `options` table, where this kind has settings of its own
+    /// (`schemars::schema_for!(T).to_value()`, unknown fields refused); without it the table is refused.
+    fn options_schema(&self) -> Option<serde_json::Value> {
+        None
+    }
+
+    /// Where an app finds the service that this login is for, in the order of `mesh credentials`: as a rule
+    /// the server itself. Otherwise where the admin speaks to another door than the apps.
+    fn service(
+        &self,
+        provider: &ProviderSettings,
+        _wish: &Provision<'_, <Self::Adapter as Adapter>::Values>,
+    ) -> Service {
+        Service {
+            address: provider.address(),
+            path: provider.path.clone(),
+        }
+    }
+
+    /// Checks a provider's own settings offline: scheme, host, admin, TLS, options.
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
 
     /// The adapter for one server. No I/O: it connects when it is first asked something.
@@ -434,6 +453,48 @@ pub struct Scheme {
     pub encrypted: bool,
     /// The port when the URL names none.
     pub default_port: u16,
+    /// It names a file or a program on this machine, `scheme:path`, and no server.
+    pub file: bool,
+}
+
+impl Scheme {
+    /// How an address with it begins: `redis://`, `file:`.
+    pub fn written(&self) -> String {
+        let slashes = if self.file { "" } else { "//" };
+        format!("{}:{slashes}", self.name)
+    }
+    /// A plain connection.
+    pub const fn plain(name: &'static str, default_port: u16) -> Self {
+        Self {
+            name,
+            encrypted: false,
+            default_port,
+            file: false,
+        }
+    }
+    /// An encrypted connection to a server whose certificate is verified.
+    pub const fn tls(name: &'static str, default_port: u16) -> Self {
+        Self {
+            encrypted: true,
+            ..Self::plain(name, default_port)
+        }
+    }
+    /// A file or a program on this machine.
+    pub const fn file(name: &'static str) -> Self {
+        Self {
+            file: true,
+            ..Self::plain(name, 0)
+        }
+    }
+}
+
+/// Where an app finds what its login is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// `scheme://host:port`, as the apps' clients write it.
+    pub address: String,
+    /// What follows behind a slash: a database, a vhost; may be empty. Not encoded.
+    pub path: String,
 }
 
 /// One server as the manifest names it.
@@ -444,16 +505,20 @@ pub struct ProviderSettings {
     pub provider: ProviderName,
     /// The URL's scheme.
     pub scheme: String,
-    /// Host name or address, without brackets.
+    /// Host name or address, without brackets; empty for a file on this machine.
     pub host: String,
-    /// Port.
+    /// Port; 0 for a file on this machine.
     pub port: u16,
-    /// The URL's path without its first slash; a database name, or empty.
+    /// The URL's path without its first slash: a database name, or empty. Of a file on this machine
+    /// ([`Scheme::file`]), the whole path.
     pub path: String,
     /// The admin login; `None` for a server that wants none.
     pub admin: Option<Admin>,
     /// How the server's certificate is verified.
     pub tls: Tls,
+    /// What stands in the provider's `options` table: this kind's own settings. Its `check_provider` has
+    /// seen them; see [`ProviderSettings::options`].
+    pub options: serde_json::Map<String, serde_json::Value>,
 }
 
 impl ProviderSettings {
@@ -467,11 +532,26 @@ impl ProviderSettings {
             path: String::new(),
             admin: None,
             tls: Tls::default(),
+            options: serde_json::Map::new(),
         }
     }
-    /// `scheme://host:port`, for people; never a password.
+    /// Settings of a file or program on this machine.
+    pub fn of_file(provider: ProviderName, scheme: &str, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..Self::new(provider, scheme, "", 0)
+        }
+    }
+    /// The `options` table, typed. The error names what does not fit.
+    pub fn typed_options<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let table = serde_json::Value::Object(self.options.clone());
+        serde_json::from_value(table).map_err(|error| Refusal::new("options", error.to_string()))
+    }
+    /// `scheme://host:port`, or `scheme:path` for what lies on this machine; for people, never a password.
     pub fn address(&self) -> String {
-        if self.host.contains(':') {
+        if self.host.is_empty() {
+            format!("{}:{}", self.scheme, self.path)
+        } else if self.host.contains(':') {
             format!("{}://[{}]:{}", self.scheme, self.host, self.port)
         } else {
             format!("{}://{}:{}", self.scheme, self.host, self.port)
@@ -479,7 +559,8 @@ impl ProviderSettings {
     }
     /// Whether the host is this machine, so that a plain connection leaves it by no wire.
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost"
+        self.host.is_empty()
+            || self.host == "localhost"
             || self
                 .host
                 .parse::<std::net::IpAddr>()

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::adapter::{
     Adapter, Capabilities, Cx, Descriptor, Finding, Kind, Listed, ProviderSettings, Refusal,
-    Server, Sink,
+    Server, Service, Sink,
 };
 use crate::answer::Answer;
 use crate::error::{Class, Error};
@@ -28,7 +28,7 @@ pub struct Asked<'a> {
 pub trait AnyAdapter: Send + Sync + 'static {
     fn capabilities(&self) -> Capabilities;
     async fn create(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<(), Error>;
-    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+    async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error>;
     async fn server(&self, cx: &Cx) -> Result<Server, Error>;
     async fn holds(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<Answer, Error>;
     async fn holds_all(
@@ -45,7 +45,7 @@ pub trait AnyAdapter: Send + Sync + 'static {
         asked: &[Asked<'_>],
         outcomes: &Sink<()>,
     ) -> Result<(), Error>;
-    async fn disable(&self, cx: &Cx, login: &Departing) -> Result<(), Error>;
+    async fn disable(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error>;
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error>;
     async fn hint(&self, cx: &Cx) -> Result<(), Error>;
     async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error>;
@@ -74,8 +74,8 @@ impl<A: Adapter> AnyAdapter for A {
     async fn create(&self, cx: &Cx, marker: &Marker, asked: Asked<'_>) -> Result<(), Error> {
         Adapter::create(self, cx, &view(asked, marker)?).await
     }
-    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
-        Adapter::remove(self, cx, login).await
+    async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        Adapter::remove(self, cx, marker, login).await
     }
     async fn server(&self, cx: &Cx) -> Result<Server, Error> {
         Adapter::server(self, cx).await
@@ -101,8 +101,8 @@ impl<A: Adapter> AnyAdapter for A {
     ) -> Result<(), Error> {
         Adapter::create_all(self, cx, &views(asked, marker)?, outcomes).await
     }
-    async fn disable(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
-        Adapter::disable(self, cx, login).await
+    async fn disable(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        Adapter::disable(self, cx, marker, login).await
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         Adapter::list(self, cx, marker).await
@@ -139,6 +139,8 @@ pub trait AnyKind: Send + Sync + 'static {
         marker: &Marker,
     ) -> Result<(), Refusal>;
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
+    fn options_schema(&self) -> Option<serde_json::Value>;
+    fn service(&self, provider: &ProviderSettings, wish: &Wish, marker: &Marker) -> Service;
     fn open(&self, provider: ProviderSettings) -> Result<AdapterHandle, Error>;
 }
 
@@ -176,6 +178,22 @@ impl<K: Kind> AnyKind for K {
     }
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
         Kind::check_provider(self, provider)
+    }
+    fn options_schema(&self) -> Option<serde_json::Value> {
+        Kind::options_schema(self)
+    }
+    fn service(&self, provider: &ProviderSettings, wish: &Wish, marker: &Marker) -> Service {
+        let asked = Asked {
+            wish,
+            adopted: false,
+        };
+        match view::<ValuesOf<K>>(asked, marker) {
+            Ok(wish) => Kind::service(self, provider, &wish),
+            Err(_) => Service {
+                address: provider.address(),
+                path: provider.path.clone(),
+            },
+        }
     }
     fn open(&self, provider: ProviderSettings) -> Result<AdapterHandle, Error> {
         Ok(Arc::new(Kind::open(self, provider)?))

@@ -59,6 +59,7 @@ pub struct Wish {
     enabled: bool,
     adopt: bool,
     exact: bool,
+    generated: bool,
     digest: Digest,
     memo: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
@@ -93,6 +94,8 @@ pub struct WishParts {
     pub adopt: bool,
     /// Surplus rights on an adopted login are taken back.
     pub exact: bool,
+    /// The password was made by Meshkeeper, from 190 random bits, and not chosen by a person.
+    pub generated: bool,
 }
 
 impl Wish {
@@ -107,6 +110,7 @@ impl Wish {
             enabled,
             adopt,
             exact,
+            generated,
         } = parts;
         let flags = [
             u8::from(enabled),
@@ -131,6 +135,7 @@ impl Wish {
             enabled,
             adopt,
             exact,
+            generated,
             digest,
             memo,
         }
@@ -223,6 +228,11 @@ impl<'a, V: 'static> Provision<'a, V> {
     pub fn exact(&self) -> bool {
         !self.adopted || self.wish.exact
     }
+    /// Whether the password was made by Meshkeeper, so that no guessing can reach it and a verifier needs
+    /// no slow hash. A password that a person chose deserves the slow one.
+    pub fn is_generated(&self) -> bool {
+        self.wish.generated
+    }
     /// The mark to leave on the login.
     pub fn mark(&self) -> Mark {
         self.marker.mark(&self.wish.consumer)
@@ -281,6 +291,7 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            generated: false,
         }
     }
 

@@ -37,8 +37,6 @@ pub struct Redis {
     pub(super) state: State,
     /// Keys the fingerprints of descriptions.
     pub(super) fingerprints: RandomState,
-    /// The last marker that a call came with: how `remove` knows our mark.
-    pub(super) marker: Mutex<Option<Marker>>,
     /// The run that the last hint connection was on.
     pub(super) hinted: Mutex<Option<String>>,
 }
@@ -49,7 +47,6 @@ impl Redis {
             endpoint: Endpoint::new(settings),
             state: State::default(),
             fingerprints: RandomState::new(),
-            marker: Mutex::default(),
             hinted: Mutex::default(),
         }
     }
@@ -99,12 +96,6 @@ impl Redis {
         }
         Ok(())
     }
-
-    pub(super) fn remember_marker(&self, marker: &Marker) {
-        if let Ok(mut kept) = self.marker.lock() {
-            *kept = Some(marker.clone());
-        }
-    }
 }
 
 /// The default user, and whoever we log in as.
@@ -139,17 +130,15 @@ impl Adapter for Redis {
         CAPABILITIES
     }
     async fn create(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
-        self.remember_marker(wish.marker());
         self.create_one(cx, wish).await
     }
-    async fn remove(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
-        self.remove_one(cx, login).await
+    async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        self.remove_one(cx, marker, login).await
     }
     async fn server(&self, cx: &Cx) -> Result<Server, Error> {
         self.describe(cx).await
     }
     async fn holds(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
-        self.remember_marker(wish.marker());
         self.look_at_one(cx, wish).await
     }
     async fn holds_all(
@@ -158,10 +147,9 @@ impl Adapter for Redis {
         wishes: &[Provision<'_, RedisValues>],
         answers: &Sink<Answer>,
     ) -> Result<(), Error> {
-        let Some(first) = wishes.first() else {
+        if wishes.is_empty() {
             return Ok(());
-        };
-        self.remember_marker(first.marker());
+        }
         self.look_at_all(cx, wishes, answers).await
     }
     async fn create_all(
@@ -170,17 +158,15 @@ impl Adapter for Redis {
         wishes: &[Provision<'_, RedisValues>],
         outcomes: &Sink<()>,
     ) -> Result<(), Error> {
-        let Some(first) = wishes.first() else {
+        if wishes.is_empty() {
             return Ok(());
-        };
-        self.remember_marker(first.marker());
+        }
         self.create_many(cx, wishes, outcomes).await
     }
-    async fn disable(&self, cx: &Cx, login: &Departing) -> Result<(), Error> {
-        self.disable_one(cx, login).await
+    async fn disable(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        self.disable_one(cx, marker, login).await
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
-        self.remember_marker(marker);
         self.list_all(cx, marker).await
     }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {

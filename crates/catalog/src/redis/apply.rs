@@ -2,7 +2,7 @@
 
 use mesh_sdk::adapter::Sink;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Class, Cx, Error, Login, MarkSeen};
+use mesh_sdk::{Class, Cx, Error, Login, MarkSeen, Marker};
 
 use super::acl::Shown;
 use super::adapter::{Redis, get_user};
@@ -157,9 +157,14 @@ impl Redis {
     }
 
     /// Only with our mark for that consumer; dropping a user ends its sessions.
-    pub(super) async fn remove_one(&self, cx: &Cx, going: &Departing) -> Result<(), Error> {
+    pub(super) async fn remove_one(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        going: &Departing,
+    ) -> Result<(), Error> {
         let mut session = self.session(cx).await?;
-        if self.ours(&mut session, going).await?.is_none() {
+        if self.ours(&mut session, marker, going).await?.is_none() {
             return Ok(());
         }
         let name = going.login.as_str().as_bytes();
@@ -172,9 +177,14 @@ impl Redis {
     }
 
     /// Only with our mark for that consumer; its sessions are ended, since `off` alone keeps them.
-    pub(super) async fn disable_one(&self, cx: &Cx, going: &Departing) -> Result<(), Error> {
+    pub(super) async fn disable_one(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+        going: &Departing,
+    ) -> Result<(), Error> {
         let mut session = self.session(cx).await?;
-        let Some(shown) = self.ours(&mut session, going).await? else {
+        let Some(shown) = self.ours(&mut session, marker, going).await? else {
             return Ok(());
         };
         if shown.on {
@@ -188,13 +198,13 @@ impl Redis {
     }
 
     /// The login if it is there and ours; an error if it is somebody else's.
-    async fn ours(&self, session: &mut Session, going: &Departing) -> Result<Option<Shown>, Error> {
+    async fn ours(
+        &self,
+        session: &mut Session,
+        marker: &Marker,
+        going: &Departing,
+    ) -> Result<Option<Shown>, Error> {
         self.may_touch(going.login.as_str())?;
-        let marker = self.marker.lock().ok().and_then(|kept| kept.clone());
-        let Some(marker) = marker else {
-            let message = "no look came before, so our mark is not known";
-            return Err(Error::new(Class::Bug, message));
-        };
         let Some(shown) = get_user(session, going.login.as_str()).await? else {
             return Ok(None);
         };

@@ -355,6 +355,7 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            generated: false,
         };
         mesh_sdk::Wish::new(parts, &Secret::from("key"))
     }

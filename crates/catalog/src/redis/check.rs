@@ -201,6 +201,7 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            generated: false,
         };
         let made = Wish::new(parts, &Secret::from("key"));
         let (mesh, name) = (

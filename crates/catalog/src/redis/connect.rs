@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::classify;
-use super::tls::{Handshake, handshake};
 use super::wire::{Reply, Request, Wire};
+use crate::tls::{Handshake, handshake};
 
 /// Our own deadline for getting a connection that answers. All later waiting is under the harness's.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -32,7 +32,6 @@ mod look;
 mod rules;
 mod server;
 mod state;
-mod tls;
 mod values;
 mod wire;
 
@@ -46,19 +45,11 @@ pub use values::{RedisValues, Selector};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RedisKind;
 
-const fn scheme(name: &'static str, encrypted: bool) -> Scheme {
-    Scheme {
-        name,
-        encrypted,
-        default_port: 6379,
-    }
-}
-
 const SCHEMES: [Scheme; 4] = [
-    scheme("redis", false),
-    scheme("rediss", true),
-    scheme("valkey", false),
-    scheme("valkeys", true),
+    Scheme::plain("redis", 6379),
+    Scheme::tls("rediss", 6379),
+    Scheme::plain("valkey", 6379),
+    Scheme::tls("valkeys", 6379),
 ];
 
 impl Kind for RedisKind {

@@ -1,12 +1,18 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+mod judged;
+#[cfg(test)]
+#[cfg(feature = "redis")]
 mod redis;
 
 use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
-const BENCHES: &[&str] = &["redis"];
+const BENCHES: &[&str] = &[
+    #[cfg(feature = "redis")]
+    "redis",
+];
 
 #[test]
 fn a8_every_kind_in_the_catalogue_has_a_bench() {
@@ -18,6 +24,19 @@ fn a8_every_kind_in_the_catalogue_has_a_bench() {
         );
     }
     assert_eq!(catalogue().len(), BENCHES.len());
+}
+
+/// What a bench stands for is what the table of all adapters shows: each kind's own reports, and no other.
+#[test]
+fn a8_every_kind_has_a_report_and_every_report_a_kind() {
+    let reported = judged::reported();
+    for kind in BENCHES {
+        let own = format!("{kind}-");
+        assert!(
+            reported.iter().any(|name| name.starts_with(&own)),
+            "`{kind}` has no report: run its suite with MESH_TEST_REPORTS=write"
+        );
+    }
 }
 
 #[test]

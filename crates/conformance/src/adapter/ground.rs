@@ -131,6 +131,7 @@ impl<'a> Ground<'a> {
             enabled: true,
             adopt: false,
             exact: false,
+            generated: false,
         };
         self.set_values(&mut parts, self.bench.values(name))?;
         change(&mut parts);
@@ -180,12 +181,15 @@ impl<'a> Ground<'a> {
         answer
     }
     pub(super) async fn remove(&self, going: &Departing) -> std::result::Result<(), Error> {
-        self.timed("remove", self.adapter.remove(&self.cx, going))
+        self.timed("remove", self.adapter.remove(&self.cx, &self.marker, going))
             .await
     }
     pub(super) async fn disable(&self, going: &Departing) -> std::result::Result<(), Error> {
-        self.timed("disable", self.adapter.disable(&self.cx, going))
-            .await
+        self.timed(
+            "disable",
+            self.adapter.disable(&self.cx, &self.marker, going),
+        )
+        .await
     }
     pub(super) async fn list(&self) -> std::result::Result<Vec<Listed>, Error> {
         let listed = self

@@ -16,6 +16,8 @@ struct Answer<'a> {
     descriptor: &'a Descriptor,
     cannot: Vec<String>,
     values: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<&'a Value>,
 }
 
 impl<'a> From<&'a KindInfo> for Answer<'a> {
@@ -27,6 +29,7 @@ impl<'a> From<&'a KindInfo> for Answer<'a> {
             cannot: cannot.map(|(name, _)| name).collect(),
             descriptor: &kind.descriptor,
             values: &kind.schema,
+            options: kind.options.as_ref(),
         }
     }
 }
@@ -85,7 +88,7 @@ fn list(cx: &Context<'_>) {
         let schemes: Vec<String> = it
             .schemes
             .iter()
-            .map(|s| format!("{}://", s.name))
+            .map(mesh_sdk::adapter::Scheme::written)
             .collect();
         table.row([
             it.kind.to_owned(),
@@ -143,7 +146,10 @@ fn one(cx: &Context<'_>, word: &str) -> Result<(), Fault> {
         } else {
             "plain, this machine only"
         };
-        format!("{}://host:{} ({how})", s.name, s.default_port)
+        match s.file {
+            true => format!("{}:path (on this machine)", s.name),
+            false => format!("{}://host:{} ({how})", s.name, s.default_port),
+        }
     });
     say("addresses", schemes.collect::<Vec<_>>().join("\n"));
     say("admin needs", it.admin_rights.join("\n"));
@@ -157,17 +163,22 @@ fn one(cx: &Context<'_>, word: &str) -> Result<(), Fault> {
         "\nKeys of a `needs` table, beside {}:",
         crate::manifest::NEED_KEYS.join(", ")
     ));
-    cx.printer.table(&keys(kind));
+    cx.printer.table(&keys(&kind.schema));
+    if let Some(options) = &kind.options {
+        cx.printer.answer("\nKeys of a provider's `options` table:");
+        cx.printer.table(&keys(options));
+    }
     Ok(())
 }
 
-fn keys(kind: &KindInfo) -> Table {
+/// The keys of a schema, with what each is for.
+fn keys(schema: &Value) -> Table {
     let mut table = Table::new(["KEY", "", "MEANING"]);
-    for key in &kind.keys {
-        let needed = kind.required.contains(key);
-        let about = kind.schema["properties"][key]["description"]
-            .as_str()
-            .unwrap_or("");
+    let properties = schema["properties"].as_object();
+    for (key, property) in properties.into_iter().flatten() {
+        let required = schema["required"].as_array();
+        let needed = required.is_some_and(|all| all.iter().any(|one| one == key));
+        let about = property["description"].as_str().unwrap_or("");
         let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
         table.row([
             key.clone(),

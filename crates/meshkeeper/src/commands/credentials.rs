@@ -1,7 +1,7 @@
 //! `mesh credentials CONSUMER PROVIDER`: login, password and URL, on request.
 
 use mesh_sdk::bus::{Bucket, Key};
-use mesh_sdk::{ConsumerName, Login, ProviderName, Secret};
+use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret};
 use serde::Serialize;
 
 use super::Context;
@@ -9,6 +9,7 @@ use super::online::{Online, store_fault};
 use super::words::parse;
 use crate::cli::CredentialsArgs;
 use crate::errors::Fault;
+use crate::manifest::{Manifest, Needed, Provider};
 use crate::status;
 use crate::wiring;
 use crate::wiring::installation::Installation;
@@ -40,15 +41,11 @@ async fn place(
     consumer: &ConsumerName,
 ) -> Result<Option<Place>, mesh_sdk::bus::Fault> {
     if let Some(manifest) = cx.manifest_if_usable() {
-        let nodes = manifest.providers.get(provider).map(|p| p.nodes.iter());
-        let addresses = nodes.into_iter().flatten().map(|node| {
-            let settings = &node.settings;
-            (settings.address(), settings.path.clone())
-        });
+        let known = manifest.providers.get(provider);
         let needed = wiring::needed(&manifest, provider, consumer);
-        return Ok(needed.map(|needed| Place {
+        return Ok(known.zip(needed).map(|(provider, needed)| Place {
             login: needed.login.clone(),
-            addresses: addresses.collect(),
+            addresses: services(&manifest, provider, needed),
         }));
     }
     let bus = installation.bus.as_ref();
@@ -67,6 +64,19 @@ async fn place(
             .map(|a| (a, String::new()))
             .collect(),
     }))
+}
+
+/// Where an app finds what it logs in to: the kind knows, and neither password nor mark matter for it.
+fn services(manifest: &Manifest, provider: &Provider, needed: &Needed) -> Vec<(String, String)> {
+    let key = Secret::from("");
+    let wish = needed.wish(None, &key);
+    let marker = Marker::new(manifest.mesh.clone(), "none", provider.name.clone(), key);
+    let nodes = provider.nodes.iter().map(|node| {
+        let kind = &provider.kind.kind;
+        let service = kind.service(&node.settings, &wish, &marker);
+        (service.address, service.path)
+    });
+    nodes.collect()
 }
 
 /// Runs it.
@@ -117,12 +127,13 @@ fn show(
             "give another one in the manifest",
         )
     })?;
-    let urls = place.addresses.iter().map(|(address, path)| {
+    // What lies on this machine has no URL that an app could log in with.
+    let servers = place.addresses.iter().filter(|(a, _)| a.contains("://"));
+    let urls = servers.map(|(address, path)| {
         let (scheme, host) = address.split_once("://").unwrap_or(("", address));
-        let path = if path.is_empty() {
-            String::new()
-        } else {
-            format!("/{path}")
+        let path = match path.is_empty() {
+            true => String::new(),
+            false => format!("/{}", encode(path)),
         };
         let (login, password) = (encode(place.login.as_str()), encode(password));
         format!("{scheme}://{login}:{password}@{host}{path}")

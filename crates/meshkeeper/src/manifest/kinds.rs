@@ -17,6 +17,8 @@ pub struct KindInfo {
     pub descriptor: Descriptor,
     /// The JSON Schema of its values.
     pub schema: Value,
+    /// The JSON Schema of a provider's `options`, where it has some.
+    pub options: Option<Value>,
     /// The keys of its values.
     pub keys: Vec<String>,
     /// Those that must be given.
@@ -49,6 +51,7 @@ impl KindInfo {
         Self {
             descriptor: kind.descriptor(),
             closed: schema["additionalProperties"] == Value::Bool(false),
+            options: kind.options_schema(),
             kind,
             schema,
             keys,
@@ -75,6 +78,10 @@ impl Kinds {
         let mut keys = HashSet::new();
         for info in by_word.values() {
             all_keys(&info.schema, &mut keys);
+            if let Some(options) = &info.options {
+                keys.insert("options".to_owned());
+                all_keys(options, &mut keys);
+            }
         }
         let value_keys = Arc::new(keys);
         Self {

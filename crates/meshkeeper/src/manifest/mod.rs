@@ -174,6 +174,7 @@ impl Needed {
             enabled: self.enabled,
             adopt: self.adopt,
             exact: self.exact,
+            generated: self.password == PasswordSource::Generated,
         };
         Wish::new(parts, key)
     }

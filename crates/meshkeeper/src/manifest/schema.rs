@@ -16,7 +16,8 @@ const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,62}$";
 pub fn manifest(kinds: &Kinds) -> Value {
     let mut definitions = Map::new();
     definitions.insert("secret".to_owned(), secret());
-    definitions.insert("provider".to_owned(), provider(kinds));
+    let options = options_of(kinds, &mut definitions);
+    definitions.insert("provider".to_owned(), provider(kinds, options));
     let mut needs = Vec::new();
     for info in kinds.iter() {
         needs.push(needs_of(info, &mut definitions));
@@ -80,7 +81,7 @@ fn secret() -> Value {
     })
 }
 
-fn provider(kinds: &Kinds) -> Value {
+fn provider(kinds: &Kinds, options: Vec<Value>) -> Value {
     let words: Vec<&str> = kinds.words().collect();
     let flag = |about: &str| json!({ "type": "boolean", "description": about });
     let file = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
@@ -145,6 +146,12 @@ fn provider(kinds: &Kinds) -> Value {
         "dangerously_plain",
         flag("Allow a plain connection to another machine."),
     );
+    if !options.is_empty() {
+        put(
+            "options",
+            json!({ "anyOf": options, "description": "This kind's own settings." }),
+        );
+    }
     json!({
         "type": "object",
         "additionalProperties": false,
@@ -179,21 +186,25 @@ fn own_keys() -> Map<String, Value> {
     }
 }
 
+/// The settings of each kind that has some.
+fn options_of(kinds: &Kinds, definitions: &mut Map<String, Value>) -> Vec<Value> {
+    let some = kinds.iter().filter_map(|info| {
+        let mut schema = info.options.clone()?;
+        common(
+            &mut schema,
+            &format!("{}.options", info.descriptor.kind),
+            definitions,
+        );
+        Some(schema)
+    });
+    some.collect()
+}
+
 /// One kind's values with our own keys added, its definitions moved to the common ones.
 fn needs_of(info: &KindInfo, definitions: &mut Map<String, Value>) -> Value {
     let word = info.descriptor.kind;
     let mut schema = info.schema.clone();
-    let own = schema.as_object_mut().and_then(|map| {
-        map.remove("$schema");
-        map.remove("$defs")
-    });
-    if let Some(Value::Object(own)) = own {
-        for (name, mut definition) in own {
-            move_references(&mut definition, word);
-            definitions.insert(format!("{word}.{name}"), definition);
-        }
-    }
-    move_references(&mut schema, word);
+    common(&mut schema, word, definitions);
     let Some(map) = schema.as_object_mut() else {
         return json!({ "type": "object" });
     };
@@ -208,6 +219,21 @@ fn needs_of(info: &KindInfo, definitions: &mut Map<String, Value>) -> Value {
         properties.extend(own_keys());
     }
     schema
+}
+
+/// Moves a schema's definitions to the common ones, under its word.
+fn common(schema: &mut Value, word: &str, definitions: &mut Map<String, Value>) {
+    let own = schema.as_object_mut().and_then(|map| {
+        map.remove("$schema");
+        map.remove("$defs")
+    });
+    if let Some(Value::Object(own)) = own {
+        for (name, mut definition) in own {
+            move_references(&mut definition, word);
+            definitions.insert(format!("{word}.{name}"), definition);
+        }
+    }
+    move_references(schema, word);
 }
 
 fn move_references(schema: &mut Value, word: &str) {

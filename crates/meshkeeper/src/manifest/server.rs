@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mesh_sdk::ProviderName;
 use mesh_sdk::adapter::{Admin, ProviderSettings, Refusal, Scheme, Tls};
+use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -15,7 +16,7 @@ use super::kinds::{KindInfo, Kinds};
 use super::nearest::nearest;
 use super::provider::{AdminSource, Node, Provider, TlsSource};
 use super::timing::timing;
-use super::url;
+use super::{url, values};
 use crate::errors::Problem;
 
 const KEYS: &[&str] = &[
@@ -34,6 +35,7 @@ const KEYS: &[&str] = &[
     "block_budget",
     "max_removals",
     "dangerously_plain",
+    "options",
 ];
 
 /// What reading one provider needs to know.
@@ -66,6 +68,7 @@ pub(super) fn read(
     let max_removals = max_removals(&fields, problems);
     let dangerously_plain = fields.flag("dangerously_plain", false, problems);
     let urls = urls(&fields, &within, problems);
+    let options = options(&fields, kind.as_deref(), problems);
     let (name, kind) = (name?, kind?);
     let draft = Draft {
         name: &name,
@@ -73,6 +76,8 @@ pub(super) fn read(
         admin: &admin,
         tls: &tls,
         plain: dangerously_plain,
+        options: &options,
+        base: cx.base,
     };
     let nodes = draft.nodes(&fields, &urls, problems);
     Some(Provider {
@@ -167,6 +172,8 @@ struct Draft<'d> {
     admin: &'d Option<AdminSource>,
     tls: &'d TlsSource,
     plain: bool,
+    options: &'d Map<String, Value>,
+    base: &'d Path,
 }
 
 impl Draft<'_> {
@@ -181,9 +188,10 @@ impl Draft<'_> {
             let Some(settings) = self.settings(url, problems) else {
                 continue;
             };
-            let name = match settings.host.contains(':') {
-                true => format!("[{}]:{}", settings.host, settings.port),
-                false => format!("{}:{}", settings.host, settings.port),
+            let name = match settings.host.as_str() {
+                "" => settings.path.clone(),
+                host if host.contains(':') => format!("[{host}]:{}", settings.port),
+                host => format!("{host}:{}", settings.port),
             };
             if let Some((_, first)) = nodes.iter().find(|(node, _)| node.name == name) {
                 let problem = Problem::error(url.span(), format!("{name} is named twice"));
@@ -211,14 +219,31 @@ impl Draft<'_> {
         problems: &mut Vec<Problem>,
     ) -> Option<ProviderSettings> {
         let mut refuse = |problem: Problem| problems.push(problem);
-        let url = url::parse(text.get_ref())
+        let schemes = self.kind.descriptor.schemes;
+        let word = text.get_ref().split(':').next().unwrap_or_default();
+        let file = schemes.iter().find(|s| s.file && s.name == word);
+        let read = match file {
+            Some(scheme) => url::file(text.get_ref(), scheme.name),
+            None => url::parse(text.get_ref()),
+        };
+        let url = read
             .map_err(|rule| {
                 refuse(
                     Problem::error(text.span(), "this is not the address of a server").meant(rule),
                 )
             })
             .ok()?;
-        let schemes = self.kind.descriptor.schemes;
+        if let Some(scheme) = file {
+            let path = self.base.join(&url.path);
+            let Some(path) = path.to_str() else {
+                refuse(Problem::error(text.span(), "the path is not UTF-8"));
+                return None;
+            };
+            let mut settings = ProviderSettings::of_file(self.name.clone(), scheme.name, path);
+            settings.options = self.options.clone();
+            settings.admin = self.placeholder_admin();
+            return Some(settings);
+        }
         let Some(scheme) = schemes.iter().find(|scheme| scheme.name == url.scheme) else {
             refuse(self.wrong_scheme(text.span(), &url.scheme));
             return None;
@@ -226,11 +251,8 @@ impl Draft<'_> {
         let port = url.port.unwrap_or(scheme.default_port);
         let mut settings = ProviderSettings::new(self.name.clone(), scheme.name, &url.host, port);
         settings.path = url.path;
-        // The real password is read when the provider is opened; here it only matters that there is one.
-        settings.admin = self.admin.as_ref().map(|admin| Admin {
-            user: admin.user.clone(),
-            password: admin.password.as_ref().map(|_| placeholder()),
-        });
+        settings.admin = self.placeholder_admin();
+        settings.options = self.options.clone();
         settings.tls = Tls::default();
         settings.tls.dangerously_unverified = self.tls.dangerously_unverified;
         settings.tls.dangerously_plain = self.plain;
@@ -258,6 +280,14 @@ impl Draft<'_> {
         Some(settings)
     }
 
+    /// The real password is read when the provider is opened; here it only matters that there is one.
+    fn placeholder_admin(&self) -> Option<Admin> {
+        self.admin.as_ref().map(|admin| Admin {
+            user: admin.user.clone(),
+            password: admin.password.as_ref().map(|_| placeholder()),
+        })
+    }
+
     fn point_to_tls(&self, problem: Problem, schemes: &[Scheme]) -> Problem {
         match schemes.iter().find(|scheme| scheme.encrypted) {
             Some(tls) => problem.meant(format!("use {}://", tls.name)),
@@ -272,10 +302,39 @@ impl Draft<'_> {
             .descriptor
             .schemes
             .iter()
-            .map(|scheme| format!("{}://", scheme.name))
+            .map(Scheme::written)
             .collect();
         let message = format!("kind \"{kind}\" is not spoken to with {}", quoted(scheme));
         Problem::error(span, message).meant(format!("expected {}", names.join(" or ")))
+    }
+}
+
+/// The kind's own settings. What they hold is judged by the kind, with everything else of the provider.
+fn options(
+    fields: &Fields<'_, '_>,
+    kind: Option<&KindInfo>,
+    problems: &mut Vec<Problem>,
+) -> Map<String, Value> {
+    let Some(item) = fields.item("options") else {
+        return Map::new();
+    };
+    if let Some(kind) = kind
+        && kind.options.is_none()
+    {
+        let message = format!("kind \"{}\" has no options", kind.descriptor.kind);
+        problems.push(Problem::error(item.span(), message).help("leave the table out"));
+        return Map::new();
+    }
+    match values::json(item) {
+        Ok(Value::Object(map)) => map,
+        Ok(_) => {
+            problems.push(wrong_type("options", item, "a table"));
+            Map::new()
+        }
+        Err((at, wanted)) => {
+            problems.push(wrong_type("options", at, wanted));
+            Map::new()
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Where a server is: `scheme://host:port/path`, and nothing more.
+//! Where a server is: `scheme://host:port/path`, and nothing more. What lies on this machine is
+//! `scheme:path`.
 //!
 //! A URL in a manifest never carries a login, a password or options: those have keys of their own. No
 //! error here repeats the text, since a password may stand in it.
@@ -10,12 +11,35 @@ use std::net::Ipv6Addr;
 pub struct Url {
     /// The word before `://`, in lower case.
     pub scheme: String,
-    /// Host name or address, in lower case, without brackets.
+    /// Host name or address, in lower case, without brackets; empty for a file.
     pub host: String,
     /// The port, if the URL names one.
     pub port: Option<u16>,
-    /// What follows the first slash, decoded; may be empty.
+    /// What follows the first slash, decoded; may be empty. Of a file the whole path, decoded.
     pub path: String,
+}
+
+/// The path in `scheme:path` or `scheme:///path`; relative ones are the manifest folder's. The error says
+/// what is wrong and never repeats the text.
+pub fn file(text: &str, scheme: &str) -> Result<Url, &'static str> {
+    let rest = text.strip_prefix(scheme).and_then(|r| r.strip_prefix(':'));
+    let path = rest.ok_or("it must look like scheme:path")?;
+    let path = match path.strip_prefix("//") {
+        Some(path) if !path.starts_with('/') => {
+            return Err("no host in a file's address: scheme:path, or scheme:///path");
+        }
+        Some(path) => path,
+        None => path,
+    };
+    if path.is_empty() || path.chars().any(char::is_control) {
+        return Err("the path must not be empty, and holds no control characters");
+    }
+    Ok(Url {
+        scheme: scheme.to_owned(),
+        host: String::new(),
+        port: None,
+        path: decode(path)?,
+    })
 }
 
 /// Takes a URL apart. The error says what is wrong and never repeats the URL.
@@ -150,6 +174,25 @@ mod tests {
             ("redis://h/", url("redis", "h", None, "")),
         ] {
             assert_eq!(parse(text), Ok(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_named_by_its_path() {
+        for (text, want) in [
+            ("exec:adapter.py", "adapter.py"),
+            ("exec:./a%20b", "./a b"),
+            ("exec:/opt/a", "/opt/a"),
+            ("exec:///opt/a", "/opt/a"),
+        ] {
+            assert_eq!(
+                file(text, "exec"),
+                Ok(url("exec", "", None, want)),
+                "{text}"
+            );
+        }
+        for text in ["exec:", "exec://host/a", "exe:a", "exec:a\0b\n", "exec:%zz"] {
+            assert!(file(text, "exec").is_err(), "{text}");
         }
     }
 

@@ -76,7 +76,8 @@ fn collect(
     values
 }
 
-fn json<'t, 'i>(item: &'t Item<'i>) -> Result<Value, (&'t Item<'i>, &'static str)> {
+/// An item as JSON; the error is where JSON cannot hold it, and what would do.
+pub(super) fn json<'t, 'i>(item: &'t Item<'i>) -> Result<Value, (&'t Item<'i>, &'static str)> {
     Ok(match item.get_ref() {
         DeValue::String(text) => Value::String(text.clone().into_owned()),
         DeValue::Boolean(flag) => Value::Bool(*flag),

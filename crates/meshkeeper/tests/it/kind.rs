@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
 use mesh_sdk::handle::AnyKind;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Adapter, Capabilities, Class, Cx, Error, Kind, Provision};
+use mesh_sdk::{Adapter, Capabilities, Class, Cx, Error, Kind, Marker, Provision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,23 +47,12 @@ impl Adapter for ShelfAdapter {
     async fn create(&self, _: &Cx, _: &Provision<'_, ShelfValues>) -> Result<(), Error> {
         Err(Error::new(Class::Unreachable, "there is no shelf"))
     }
-    async fn remove(&self, _: &Cx, _: &Departing) -> Result<(), Error> {
+    async fn remove(&self, _: &Cx, _: &Marker, _: &Departing) -> Result<(), Error> {
         Err(Error::new(Class::Unreachable, "there is no shelf"))
     }
 }
 
-const SCHEMES: &[Scheme] = &[
-    Scheme {
-        name: "shelf",
-        encrypted: false,
-        default_port: 7000,
-    },
-    Scheme {
-        name: "shelfs",
-        encrypted: true,
-        default_port: 7001,
-    },
-];
+const SCHEMES: &[Scheme] = &[Scheme::plain("shelf", 7000), Scheme::tls("shelfs", 7001)];
 
 impl Kind for Shelf {
     type Adapter = ShelfAdapter;

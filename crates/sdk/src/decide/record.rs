@@ -48,6 +48,10 @@ pub struct Record {
     /// When it was found changed after being held, without a restart: the last four (H-15).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Time>,
+    /// How it differed when it was found changed or lost again: what the conditions of brake and tug of
+    /// war name, also while a repair holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Box<str>>,
     /// How far the tug of war has stretched the checks (H-15).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tug: u32,
@@ -130,6 +134,7 @@ impl Record {
             awaiting_check: false,
             strikes: 0,
             changes: Vec::new(),
+            changed: None,
             tug: 0,
             failures: 0,
             failed: None,
@@ -152,6 +157,7 @@ impl Record {
         self.strikes = 0;
         self.tug = 0;
         self.changes.clear();
+        self.changed = None;
         self.failures = 0;
         self.failed = None;
         self.not_before = None;

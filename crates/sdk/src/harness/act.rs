@@ -379,10 +379,23 @@ impl Provisioner {
         let cx = self.cx(false);
         let deadline = self.core.settings().apply_timeout;
         let (adapter, stop) = (&self.parts.adapter, &self.parts.stop);
+        let marker = &self.parts.marker;
         if step == Step::Disable {
-            within_or_stop(deadline, "disable", stop, adapter.disable(&cx, &login)).await
+            within_or_stop(
+                deadline,
+                "disable",
+                stop,
+                adapter.disable(&cx, marker, &login),
+            )
+            .await
         } else {
-            within_or_stop(deadline, "remove", stop, adapter.remove(&cx, &login)).await
+            within_or_stop(
+                deadline,
+                "remove",
+                stop,
+                adapter.remove(&cx, marker, &login),
+            )
+            .await
         }
     }
 }

@@ -336,7 +336,7 @@ impl Adapter for FakeBackend {
         self.leave(Call::Create, consumer, act).await;
         Ok(())
     }
-    async fn remove(&self, _cx: &Cx, login: &Departing) -> Result<(), Error> {
+    async fn remove(&self, _cx: &Cx, _marker: &Marker, login: &Departing) -> Result<(), Error> {
         let consumer = login.consumer.as_str();
         let act = self.enter(Call::Remove, consumer).await?;
         lock(&self.state).logins.remove(login.login.as_str());
@@ -407,7 +407,7 @@ impl Adapter for FakeBackend {
         self.leave(Call::CreateAll, "", act).await;
         Ok(())
     }
-    async fn disable(&self, _cx: &Cx, login: &Departing) -> Result<(), Error> {
+    async fn disable(&self, _cx: &Cx, _marker: &Marker, login: &Departing) -> Result<(), Error> {
         let consumer = login.consumer.as_str();
         let act = self.enter(Call::Disable, consumer).await?;
         if let Some(found) = lock(&self.state).logins.get_mut(login.login.as_str()) {

@@ -65,6 +65,7 @@ fn wish_of(need: &Need, password: Option<Secret>) -> Wish {
         enabled: need.enabled,
         adopt: false,
         exact: false,
+        generated: false,
     };
     Wish::new(parts, &key())
 }

@@ -103,6 +103,7 @@ fn wish(name: &str, values: Value) -> Wish {
         enabled: true,
         adopt: false,
         exact: false,
+        generated: false,
     };
     Wish::new(parts, &Secret::from("key"))
 }

@@ -72,10 +72,13 @@ async fn s8_the_rights_on_the_page_are_enough() {
         );
         let going = Departing::new(web.consumer().clone(), web.login().clone());
         ours.adapter
-            .disable(&ours.cx, &going)
+            .disable(&ours.cx, &ours.marker, &going)
             .await
             .expect("disable");
-        ours.adapter.remove(&ours.cx, &going).await.expect("remove");
+        ours.adapter
+            .remove(&ours.cx, &ours.marker, &going)
+            .await
+            .expect("remove");
         ours.adapter.server(&ours.cx).await.expect("server");
         let findings = ours.adapter.doctor(&ours.cx).await.expect("doctor");
         assert!(errors(&findings).is_empty(), "{flavor:?}: {findings:?}");

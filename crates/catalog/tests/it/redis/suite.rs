@@ -1,16 +1,20 @@
 //! The suite, on each product, without and with an ACL file.
 
 use mesh_catalog::redis::RedisKind;
-use mesh_conformance::adapter::run;
 use mesh_conformance::servers::Flavor;
 
 use super::bench::RedisBench;
+use crate::judged::judge;
 
 async fn judged(flavor: Flavor, aclfile: bool) {
     let bench = RedisBench::new(flavor, aclfile).await;
-    let report = run(&RedisKind, &bench).await;
-    println!("{report}");
-    report.assert_all_ran();
+    let version = match flavor {
+        Flavor::Redis7 => "7.0",
+        Flavor::Redis62 => "6.2",
+        Flavor::Valkey9 => "valkey9",
+    };
+    let file = if aclfile { "-aclfile" } else { "" };
+    judge(&RedisKind, &bench, &format!("redis-{version}{file}")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -192,6 +192,36 @@ fn h15_four_changes_within_an_hour_after_being_held_are_a_tug_of_war() {
 }
 
 #[test]
+fn h15_o31_a_tug_of_war_names_what_changes_also_while_it_is_held() {
+    let mut rig = Rig::held(&["web"]);
+    fought_over(&mut rig, 10, 40);
+    let did = rig.next();
+    let message = &did.fact(ConditionType::TugOfWar).message;
+    assert!(
+        message.contains("ago: other password; checked"),
+        "{message}"
+    );
+    rig.minutes(125);
+    assert_eq!(rig.record("web").changed, None);
+    rig.again_changes_nothing();
+}
+
+#[test]
+fn h11_intervals_below_a_minute_are_told_in_seconds() {
+    let mut rig = Rig::held(&["web"]);
+    rig.core.set_settings(Settings {
+        verify_every: secs(5),
+        ..rig.core.settings().clone()
+    });
+    rig.says("web", lost(Difference::Password));
+    rig.after_create("web", lost(Difference::Password));
+    rig.next();
+    let did = rig.next();
+    let message = &did.fact(ConditionType::Braked).message;
+    assert!(message.ends_with("checked every 10 s"), "{message}");
+}
+
+#[test]
 fn h15_an_endless_fight_becomes_one_repair_an_hour() {
     // O-31, for ever: something sets another password every minute or every ten.
     for every in [1, 10] {

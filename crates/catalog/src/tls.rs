@@ -1,4 +1,4 @@
-//! Verified TLS for a connection: from the provider's settings alone, never from the environment (O-34).
+//! Verified TLS for every adapter: from the provider's settings alone, never from the environment (O-34).
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio_rustls::TlsConnector;
 
 /// Where systems keep the authorities that they trust. The usual environment variables that point
 /// elsewhere are not read: a variable meant for something else must not change whom we trust.
@@ -21,13 +20,26 @@ const SYSTEM_STORES: [&str; 4] = [
 ];
 
 /// What a connection needs for its handshake.
-pub(super) struct Handshake {
-    pub(super) connector: TlsConnector,
-    pub(super) name: ServerName<'static>,
+#[cfg(any(feature = "redis", feature = "http"))]
+pub(crate) struct Handshake {
+    pub(crate) connector: tokio_rustls::TlsConnector,
+    pub(crate) name: rustls::pki_types::ServerName<'static>,
 }
 
 /// Builds it from the settings.
-pub(super) fn handshake(settings: &ProviderSettings) -> Result<Handshake, Error> {
+#[cfg(any(feature = "redis", feature = "http"))]
+pub(crate) fn handshake(settings: &ProviderSettings) -> Result<Handshake, Error> {
+    let config = client_config(settings)?;
+    let name = rustls::pki_types::ServerName::try_from(settings.host.clone())
+        .map_err(|_| wrong("the host is neither a name nor an address"))?;
+    Ok(Handshake {
+        connector: tokio_rustls::TlsConnector::from(Arc::new(config)),
+        name,
+    })
+}
+
+/// What every client library here is given: whom to trust, and what to show of ourselves.
+pub(crate) fn client_config(settings: &ProviderSettings) -> Result<ClientConfig, Error> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -39,22 +51,14 @@ pub(super) fn handshake(settings: &ProviderSettings) -> Result<Handshake, Error>
     } else {
         builder.with_root_certificates(roots(&settings.tls)?)
     };
-    let config = match &settings.tls.client_pem {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => {
-            let key = PrivateKeyDer::from_pem_slice(key.expose())
-                .map_err(|_| wrong("the client key is not PEM"))?;
-            builder
-                .with_client_auth_cert(certificates(chain, "the client certificate")?, key)
-                .map_err(|error| wrong(&format!("the client certificate: {error}")))?
-        }
+    let Some((chain, key)) = &settings.tls.client_pem else {
+        return Ok(builder.with_no_client_auth());
     };
-    let name = ServerName::try_from(settings.host.clone())
-        .map_err(|_| wrong("the host is neither a name nor an address"))?;
-    Ok(Handshake {
-        connector: TlsConnector::from(Arc::new(config)),
-        name,
-    })
+    let key = PrivateKeyDer::from_pem_slice(key.expose())
+        .map_err(|_| wrong("the client key is not PEM"))?;
+    builder
+        .with_client_auth_cert(certificates(chain, "the client certificate")?, key)
+        .map_err(|error| wrong(&format!("the client certificate: {error}")))
 }
 
 fn roots(tls: &Tls) -> Result<RootCertStore, Error> {
