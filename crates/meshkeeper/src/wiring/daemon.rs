@@ -216,9 +216,14 @@ impl Daemon {
         let bus = self.installation.bus.as_ref();
         self.generation = publish::put(bus, &mut built, self.clock.now()).await?;
         self.wishes = std::mem::take(&mut built.wishes);
+        // They are on the bus now.
+        built.entries = Vec::new();
         self.settle_loops(manifest).await?;
         for (name, seats) in &self.loops {
-            let mut wish = self.wishes.remove(name).unwrap_or_default();
+            // A loop that has just been started has its wish.
+            let Some(mut wish) = self.wishes.remove(name) else {
+                continue;
+            };
             for (i, running) in seats.running.iter().enumerate() {
                 let last = i + 1 == seats.running.len();
                 let own = if last {
@@ -271,7 +276,10 @@ impl Daemon {
     async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
         let stop = self.stop.child_token();
         let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
-        let seats = match self.common.open(provider, &Machine, &stop).await {
+        let none = ProviderWish::default();
+        let wish = self.wishes.get(&provider.name).unwrap_or(&none);
+        let opened = self.common.open(provider, &Machine, wish, &stop).await;
+        let seats = match opened {
             Ok(seats) => seats,
             Err(fault) => {
                 let closed = fault.closed();
@@ -289,8 +297,14 @@ impl Daemon {
         let said = words::read(self.installation.bus.as_ref()).await?;
         self.asked = self.asked.max(said.pass());
         let mut running = Vec::with_capacity(seats.len());
-        for mut seat in seats {
-            seat.set_wish(self.wishes.get(&provider.name).cloned().unwrap_or_default());
+        let mut wish = self.wishes.remove(&provider.name).unwrap_or_default();
+        let last = seats.len().saturating_sub(1);
+        for (i, mut seat) in seats.into_iter().enumerate() {
+            seat.set_wish(if i == last {
+                std::mem::take(&mut wish)
+            } else {
+                wish.clone()
+            });
             seat.hear_words(&said);
             seat.inner.core_mut().hint();
             info!(provider = seat.inner.label(), "the loop starts");

@@ -66,7 +66,7 @@ impl Core {
         let mut newest: Option<&Unknown> = None;
         let mut count = 0;
         for slot in self.slots.iter().filter(|s| s.wanted.is_some()) {
-            let unknown = slot.record.unknown.as_ref();
+            let unknown = slot.record.unknown.as_deref();
             let unknown = unknown.filter(|u| u.class != Class::ReadOnly && long(u))?;
             count += 1;
             newest = newest

@@ -57,11 +57,11 @@ impl Core {
             }
             unknown => {
                 let since = unknown.as_ref().map_or(since, |before| before.since);
-                *unknown = Some(Unknown {
+                *unknown = Some(Box::new(Unknown {
                     since,
                     class: error.class(),
                     why: why.clone(),
-                });
+                }));
                 slot.dirty = true;
                 self.happenings.push((i, Happening::BecameUnknown(why)));
             }

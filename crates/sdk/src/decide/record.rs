@@ -38,7 +38,7 @@ pub struct Record {
     pub run: u32,
     /// Since when it cannot be asked, and why (H-7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Unknown>,
+    pub unknown: Option<Box<Unknown>>,
     /// An apply succeeded and no check has answered since: the next one is the brake's (H-11).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaiting_check: bool,
@@ -60,7 +60,7 @@ pub struct Record {
     pub failures: u32,
     /// The last failed effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<Error>,
+    pub failed: Option<Box<Error>>,
     /// Not asked for before this time: brake, delay, or taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
