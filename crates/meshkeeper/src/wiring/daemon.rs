@@ -250,6 +250,11 @@ impl Daemon {
     /// Loops of providers that changed are stopped and started anew; those that left are stopped, and
     /// what they hold is left. A provider that cannot be read keeps the loop it has (O-29).
     async fn settle_loops(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
+        self.stop_changed(manifest).await;
+        self.start_missing(manifest).await
+    }
+
+    async fn stop_changed(&mut self, manifest: &Manifest) {
         let names: Vec<ProviderName> = self.loops.keys().cloned().collect();
         for name in names {
             let keep = match (manifest.providers.get(&name), self.loops.get(&name)) {
@@ -263,6 +268,9 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    async fn start_missing(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
         self.without_loop.clear();
         for provider in manifest.providers.values() {
             if !self.loops.contains_key(&provider.name) {
@@ -276,8 +284,10 @@ impl Daemon {
     async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
         let stop = self.stop.child_token();
         let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
-        let none = ProviderWish::default();
-        let wish = self.wishes.get(&provider.name).unwrap_or(&none);
+        // Without its wish no loop starts: an empty one would let everybody go.
+        let Some(wish) = self.wishes.get(&provider.name) else {
+            return Ok(());
+        };
         let opened = self.common.open(provider, &Machine, wish, &stop).await;
         let seats = match opened {
             Ok(seats) => seats,
@@ -321,7 +331,8 @@ impl Daemon {
             return;
         }
         let manifest = read_lock(&self.manifest);
-        if let Err(fault) = self.settle_loops(&manifest).await {
+        // Loops that run have taken their wishes with them: only a new wish stops and starts those.
+        if let Err(fault) = self.start_missing(&manifest).await {
             error!("the loops could not be started: {fault}");
         }
     }
