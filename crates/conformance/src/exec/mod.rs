@@ -7,7 +7,7 @@ mod pids;
 mod talk;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mesh_sdk::ProviderName;
@@ -20,7 +20,7 @@ use crate::basics::{Fault, Result, ServerError};
 use talk::{Talk, Told};
 
 const RELAY: &str = include_str!("relay.sh");
-const CANNOT: &str = "the bench cannot do that to its backend";
+const CANNOT: &str = "its bench says that the backend has nothing of the kind";
 
 /// What an author hands to the suite.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +41,7 @@ pub struct Author {
 pub struct ExecBench {
     author: Author,
     folder: TempDir,
+    fault: Mutex<String>,
     talk: Arc<tokio::sync::Mutex<Talk>>,
     name: String,
     values: Value,
@@ -78,17 +79,25 @@ impl ExecBench {
             refused_values: some("refused_values"),
             author,
             folder,
+            fault: Mutex::default(),
             talk: Arc::new(tokio::sync::Mutex::new(talk)),
         };
-        bench.set_fault("none 0")?;
+        bench.set_fault("none 0".to_owned());
         Ok(bench)
     }
 
-    fn set_fault(&self, line: &str) -> Result<()> {
-        Ok(std::fs::write(
-            self.folder.path().join("fault"),
-            format!("{line}\n"),
-        )?)
+    /// Sets what the relay does from now on. Answers whether that is something else.
+    fn set_fault(&self, line: String) -> bool {
+        let Ok(mut now) = self.fault.lock() else {
+            return false;
+        };
+        if *now == line {
+            return false;
+        }
+        // Where it cannot be written, the relay of the next program ends at once, and the trial fails.
+        let _ = std::fs::write(self.folder.path().join("fault"), format!("{line}\n"));
+        *now = line;
+        true
     }
 
     async fn ask(&self, what: &str, body: Value) -> Result<Value> {
@@ -317,8 +326,9 @@ impl Bench for ExecBench {
             Fault::StallAfter(bytes) => format!("stall {bytes}"),
             Fault::CutAfter(bytes) => format!("cut {bytes}"),
         };
-        let _ = self.set_fault(&line);
-        self.end_programs();
+        if self.set_fault(line) {
+            self.end_programs();
+        }
     }
 }
 

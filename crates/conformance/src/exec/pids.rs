@@ -54,7 +54,9 @@ pub(super) fn wait_for_end(all: impl Iterator<Item = i32>) {
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or("").trim_start();
-    !(state.is_empty() || state.starts_with(['Z', 'X']))
+    // Its first thread may be over before the others are.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !state.is_empty() && (threads > 1 || !state.starts_with(['Z', 'X']))
 }
 
 /// What anybody on this machine, or its own user, can see of a process.

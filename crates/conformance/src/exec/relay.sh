@@ -9,7 +9,10 @@ none)
     echo $$ >>"$here/programs"
     exec "$@"
     ;;
-silent) exec cat >/dev/null ;;
+silent)
+    while read -r _; do :; done
+    exit
+    ;;
 esac
 pipe=$here/pipe.$$
 mkfifo "$pipe"
@@ -22,6 +25,6 @@ case $how in
 cut) exec dd bs=1 count="$bytes" 2>/dev/null ;;
 stall)
     dd bs=1 count="$bytes" 2>/dev/null
-    exec sleep 3600
+    while read -r _; do :; done
     ;;
 esac

@@ -2,6 +2,7 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod exec;
 mod process;
 mod proxy;
 mod redis;
@@ -10,6 +11,7 @@ mod resp;
 use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
+pub use exec::{Example, ExampleProgram};
 pub use proxy::Proxy;
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
