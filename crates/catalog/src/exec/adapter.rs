@@ -1,7 +1,7 @@
 //! The adapter: a program, spoken to over its pipes.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use mesh_sdk::adapter::{Finding, FindingLevel, Listed, ProviderSettings, Server, Sink};
@@ -11,7 +11,8 @@ use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Login, Marker, P
 use super::ask::{Wish, ask, item};
 use super::process::Process;
 use super::protocol::{FindingLine, LevelSaid, ListedLine, Nothing, ServerLine};
-use super::values::{ExecOptions, ExecValues};
+use super::seat::Seat;
+use super::values::ExecValues;
 use super::{classify, judge};
 
 /// What a program may be able to do. Until it has said what it can, it is taken to: so it is asked, and
@@ -30,12 +31,7 @@ pub(super) const AT_BEST: Capabilities = {
 
 /// The adapter for one program.
 pub struct Exec {
-    pub(super) settings: ProviderSettings,
-    pub(super) options: ExecOptions,
-    /// The program, while it runs.
-    pub(super) slot: tokio::sync::Mutex<Option<Arc<Process>>>,
-    /// What it said it can, the last time that it said hello.
-    pub(super) known: Mutex<Option<Capabilities>>,
+    pub(super) seat: Arc<Seat>,
 }
 
 impl Exec {
@@ -43,17 +39,13 @@ impl Exec {
         let options = settings
             .typed_options()
             .map_err(|refusal| Error::new(Class::RefusedValue, refusal.to_string()))?;
-        Ok(Self {
-            settings,
-            options,
-            slot: tokio::sync::Mutex::default(),
-            known: Mutex::default(),
-        })
+        let seat = Arc::new(Seat::new(settings, options));
+        Ok(Self { seat })
     }
 
     /// The program, if it declared that ability.
     async fn able(&self, cx: &Cx, ability: &str, what: &str) -> Result<Arc<Process>, Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         match process.hello.can(ability) {
             true => Ok(process),
             false => Err(classify::cannot(what)),
@@ -63,7 +55,7 @@ impl Exec {
     /// Whether others than its owner could put another program in its place.
     fn own_finding(&self) -> Finding {
         const ABOUT: &str = "program";
-        let path = &self.settings.path;
+        let path = &self.seat.settings.path;
         match std::fs::metadata(path) {
             Err(error) => Finding::new(FindingLevel::Error, ABOUT, format!("{path}: {error}")),
             Ok(meta) if meta.permissions().mode() & 0o002 != 0 => {
@@ -81,18 +73,17 @@ impl Adapter for Exec {
     type Values = ExecValues;
 
     fn capabilities(&self) -> Capabilities {
-        let known = self.known.lock().ok().and_then(|known| *known);
-        known.unwrap_or(AT_BEST)
+        self.seat.known().unwrap_or(AT_BEST)
     }
     async fn create(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         self.make(cx, &process, wish).await
     }
     async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
         self.take_away(cx, "remove", marker, login).await
     }
     async fn server(&self, cx: &Cx) -> Result<Server, Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         let mut server = Server::default();
         if process.hello.can("server") {
             let told: ServerLine = ask(cx, &process, "server", Nothing {}).await?;
@@ -157,7 +148,7 @@ impl Adapter for Exec {
         Ok(())
     }
     async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         let mut all = vec![self.own_finding()];
         if process.hello.can("doctor") {
             let mut flight = process.send("doctor", Nothing {}).await?;

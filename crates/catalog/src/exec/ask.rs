@@ -1,7 +1,5 @@
 //! One question and its answer, on the program that runs now or on a new one.
 
-use std::sync::Arc;
-
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Class, Cx, Error, Marker, Provision, Secret};
 use serde::Serialize;
@@ -18,26 +16,9 @@ use super::{check, classify};
 pub(super) type Wish<'a> = Provision<'a, ExecValues>;
 
 impl Exec {
-    /// The program, started if it does not run.
-    pub(super) async fn process(&self, cx: &Cx) -> Result<Arc<Process>, Error> {
-        let mut slot = self.slot.lock().await;
-        if let Some(running) = slot.as_ref().filter(|process| process.is_usable()) {
-            return Ok(Arc::clone(running));
-        }
-        *slot = None;
-        let started = Process::start(&self.settings, &self.options).await?;
-        cx.progress();
-        if let Ok(mut known) = self.known.lock() {
-            *known = Some(started.hello.capabilities());
-        }
-        let started = Arc::new(started);
-        *slot = Some(Arc::clone(&started));
-        Ok(started)
-    }
-
     /// Refuses a login that is never touched (H-19), before the program is asked.
     pub(super) fn may_touch(&self, process: &Process, login: &str) -> Result<(), Error> {
-        let refused = match check::login(&self.settings, login) {
+        let refused = match check::login(&self.seat.settings, login) {
             Err(refusal) => refusal.to_string(),
             Ok(()) if process.hello.reserved.iter().any(|one| one == login) => {
                 format!("`{login}` is reserved by the program")
@@ -84,7 +65,7 @@ impl Exec {
         marker: &Marker,
         login: &Departing,
     ) -> Result<(), Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         self.may_touch(&process, login.login.as_str())?;
         let body = LeavingLine {
             consumer: login.consumer.as_str(),

@@ -22,7 +22,7 @@ impl Exec {
         wishes: &[Wish<'_>],
         answers: &Sink<Answer>,
     ) -> Result<(), Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         let judged = |wish: &Wish<'_>, facts: Result<Facts, Error>| judge::answer(wish, &facts?);
         if !process.hello.can("holds_all") {
             let each = futures_util::stream::iter(wishes.iter().enumerate());
@@ -46,7 +46,7 @@ impl Exec {
         wishes: &[Wish<'_>],
         outcomes: &Sink<()>,
     ) -> Result<(), Error> {
-        let process = self.process(cx).await?;
+        let process = self.seat.process(cx).await?;
         if !process.hello.can("create_all") {
             let each = futures_util::stream::iter(wishes.iter().enumerate());
             let each = each.for_each_concurrent(WINDOW, async |(index, wish)| {

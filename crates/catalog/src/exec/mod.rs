@@ -28,6 +28,7 @@ mod judge;
 mod lines;
 mod process;
 mod protocol;
+mod seat;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme, Service};
