@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 5] = [
+const WANTED: &[Wanted] = &[
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -56,6 +56,27 @@ const WANTED: [Wanted; 5] = [
         installed: None,
         on_path: Some("nginx"),
     },
+    Wanted {
+        name: "Python 3",
+        variable: "MESH_TEST_PYTHON_3",
+        version: "3.",
+        installed: None,
+        on_path: Some("python3"),
+    },
+    Wanted {
+        name: "Node",
+        variable: "MESH_TEST_NODE",
+        version: "",
+        installed: None,
+        on_path: Some("node"),
+    },
+    Wanted {
+        name: "TypeScript compiler",
+        variable: "MESH_TEST_TSC",
+        version: "5.",
+        installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
+        on_path: None,
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -66,7 +87,7 @@ const WANTED: [Wanted; 5] = [
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in &WANTED {
+    for wanted in WANTED {
         let named = std::env::var_os(wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = candidates(wanted, &root, named, &path)
@@ -128,14 +149,20 @@ fn ask(program: &Path) -> Option<String> {
     })
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…` or `mariadbd  Ver 10.11.19-MariaDB for …`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…`, `mariadbd  Ver 10.11.19-MariaDB for …`,
+/// `nginx version: nginx/1.22.1`, `Python 3.11.2` or `v20.1.0`.
 fn version_in(text: &str) -> Option<String> {
-    let words = text.split_whitespace();
+    let mut words = text.split_whitespace();
     let named = words.clone().find_map(|word| word.strip_prefix("v="));
     let is_version =
-        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
-    let version = named.or_else(|| words.find(is_version))?;
-    Some(version)
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let bare = || {
+        words.find_map(|word| {
+            let word = word.rsplit('/').next().unwrap_or(word);
+            Some(word.trim_start_matches('v')).filter(is_version)
+        })
+    };
+    named.or_else(bare).map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -169,6 +196,8 @@ mod tests {
         let said = version_in("nginx version: nginx/1.22.1");
         assert_eq!(said.as_deref(), Some("1.22.1"));
         assert_eq!(version_in("Redis server"), None);
+        assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
+        assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "exec")]
+pub mod exec;
 #[cfg(feature = "htpasswd")]
 pub mod htpasswd;
 #[cfg(feature = "mariadb")]
@@ -45,5 +47,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(mariadb::MariadbKind),
         #[cfg(feature = "htpasswd")]
         Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
     ]
 }

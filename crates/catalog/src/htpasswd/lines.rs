@@ -236,7 +236,7 @@ mod tests {
         let made = set(other, "web", Some("H"), true);
         assert_eq!(made, format!("{other}\n# {mark} web\nweb:!H\n"));
         let changed = set(
-            &format!("a:1\nweb:O:note\r\nb:2\nweb:second\n"),
+            "a:1\nweb:O:note\r\nb:2\nweb:second\n",
             "web",
             Some("N"),
             false,

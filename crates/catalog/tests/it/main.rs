@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "exec")]
+mod exec;
+#[cfg(test)]
 #[cfg(feature = "htpasswd")]
 mod htpasswd;
 #[cfg(test)]
@@ -22,6 +25,8 @@ const BENCHES: &[&str] = &[
     "mariadb",
     #[cfg(feature = "htpasswd")]
     "htpasswd",
+    #[cfg(feature = "exec")]
+    "exec",
 ];
 
 #[test]

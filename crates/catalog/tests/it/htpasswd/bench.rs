@@ -91,6 +91,9 @@ impl Bench for HtpasswdBench {
     fn settings(&self) -> ProviderSettings {
         settings(&self.path())
     }
+    fn nowhere(&self) -> Result<ProviderSettings> {
+        Ok(settings(&self.folder.path().join("away/users")))
+    }
     fn values(&self, _consumer: &str) -> Value {
         json!({ "cost": 5 })
     }
