@@ -10,6 +10,7 @@ use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker};
 
 use super::compare::Wish;
+use super::file::UsersFile;
 use super::values::{NatsOptions, NatsValues};
 
 /// What the adapter can do.
@@ -37,6 +38,8 @@ pub struct Nats {
     pub(super) writing: Arc<tokio::sync::Mutex<()>>,
     pub(super) served: Mutex<Served>,
     pub(super) hasher: RandomState,
+    /// The file as it was read last, so that a text that is still the same is not read again.
+    pub(super) last_read: Mutex<Option<Arc<UsersFile>>>,
     /// Whose turn it is to be logged in as at the next bulk look.
     pub(super) next_login: AtomicUsize,
     /// The run that the last hint connection was on.
@@ -51,6 +54,7 @@ impl Nats {
             writing: Arc::default(),
             served: Mutex::default(),
             hasher: RandomState::new(),
+            last_read: Mutex::default(),
             next_login: AtomicUsize::new(0),
             hinted: Mutex::default(),
         }

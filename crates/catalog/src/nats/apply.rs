@@ -1,5 +1,7 @@
 //! Changing the file, and having the server load it.
 
+use std::sync::Arc;
+
 use mesh_sdk::adapter::Sink;
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker, Secret};
@@ -26,7 +28,8 @@ impl Nats {
         outcomes: &Sink<()>,
     ) -> Result<(), Error> {
         let mut seen = self.see(cx).await?;
-        let (edits, fine) = self.plan(cx, &seen.file, wishes, outcomes).await?;
+        let file = Arc::clone(&seen.file);
+        let (edits, fine) = self.plan(cx, &file, wishes, outcomes).await?;
         if edits.is_empty() && !fine.is_empty() && !seen.loaded {
             reload(cx, &mut seen).await?;
         }
@@ -81,9 +84,9 @@ impl Nats {
         let edits: Vec<&Edit> = edits.iter().map(|(_, edit)| edit).collect();
         let (old, new) = (seen.file.text().to_owned(), seen.file.with(&edits));
         // What we could not read again is never written.
-        let (text, after) = (new.clone(), blocking(move || UsersFile::read(new)).await?);
+        let after = self.read_text(cx, new.clone()).await;
         let after = after.map_err(|_| classify::garbled("write the users file"))?;
-        self.replace(seen, old.clone(), text.clone()).await?;
+        self.replace(seen, old.clone(), new.clone()).await?;
         match reload(cx, seen).await {
             Ok(()) => {
                 seen.file = after;
@@ -92,7 +95,7 @@ impl Nats {
             Err(error) => {
                 if is_verdict(&error) {
                     // The server kept what it had, which is what stands there again.
-                    self.replace(seen, text, old).await?;
+                    self.replace(seen, new, old).await?;
                 }
                 Err(error)
             }
@@ -225,7 +228,8 @@ impl Nats {
     ) -> Result<(), Error> {
         self.may_touch(going.login.as_str())?;
         let mut seen = self.see(cx).await?;
-        let Some(entry) = seen.file.find(going.login.as_str()) else {
+        let file = Arc::clone(&seen.file);
+        let Some(entry) = file.find(going.login.as_str()) else {
             // Gone from the file; a server that has not seen that yet would still let it in.
             return match seen.loaded {
                 true => Ok(()),

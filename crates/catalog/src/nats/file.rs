@@ -279,3 +279,140 @@ fn entry(value: &Value, mark: Option<String>, on: bool, span: Range<usize>) -> O
         span,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    //! What is ours is found and changed; what is not stays byte for byte.
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE: &str = "# people's own words { ] \"\njetstream: enabled\nUsers = [\n  \
+        {user: alice, password: \"pw\"}, {user: 'bob b', pass: x} # mk1.b\n  // {user: \"off\", password: \"x\"}\n\
+        #{user: \"off2\", password: \"h\"} # mk1.o\n  {nkey: UDXU4} , # a robot\n  {\n    user: carol # hm }\n    \
+        password: y\n  }\n  {user: \"dave\", password: \"z\"}, # mk1.d\n]\nother { a: [1, 2] }\n";
+
+    fn read(text: &str) -> UsersFile {
+        UsersFile::read(text.to_owned()).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn put(login: &str, on: bool) -> Edit {
+        Edit::put(&Line {
+            login,
+            stored: "$2a$04$x",
+            rights: &Rights::default(),
+            mark: Some("mk1.new"),
+            on,
+        })
+    }
+
+    fn line(login: &str) -> String {
+        format!(
+            "{{user: {}, password: \"$2a$04$x\", permissions: {{publish: {{deny: [\">\"]}}, \
+             subscribe: {{deny: [\">\"]}}}}}} # mk1.new",
+            quote(login)
+        )
+    }
+
+    #[test]
+    fn r4_users_are_found_with_their_marks_however_they_are_written() {
+        let file = read(FILE);
+        let found: Vec<(&str, Option<&str>, bool)> = file
+            .entries()
+            .iter()
+            .map(|entry| (entry.login.as_str(), entry.mark.as_deref(), entry.on))
+            .collect();
+        let wanted = [
+            ("alice", None, true),
+            ("bob b", Some("mk1.b"), true),
+            ("off2", Some("mk1.o"), false),
+            ("carol", None, true),
+            ("dave", Some("mk1.d"), true),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(
+            file.find("bob b").and_then(|e| e.stored.as_deref()),
+            Some("x")
+        );
+    }
+
+    #[test]
+    fn r4_what_is_not_changed_stays_byte_for_byte() {
+        let file = read(FILE);
+        assert_eq!(file.with(&[]), FILE);
+        let dave = "  {user: \"dave\", password: \"z\"}, # mk1.d\n";
+        let changed = file.with(&[&put("dave", true)]);
+        assert_eq!(
+            changed,
+            FILE.replace(dave, &format!("  {}\n", line("dave")))
+        );
+        assert_eq!(file.with(&[&Edit::drop("dave")]), FILE.replace(dave, ""));
+        let off = file.with(&[&put("dave", false)]);
+        assert_eq!(off, FILE.replace(dave, &format!("  # {}\n", line("dave"))));
+        assert!(!read(&off).find("dave").expect("kept").on);
+        let added = file.with(&[&put("erin", true), &Edit::drop("nobody")]);
+        let end = "]\nother";
+        assert_eq!(
+            added,
+            FILE.replace(end, &format!("  {}\n{end}", line("erin")))
+        );
+    }
+
+    #[test]
+    fn r4_two_on_one_line_are_told_apart() {
+        let text =
+            "users: [ {user: a, password: x}, {user: b, password: y}, {user: c, password: z} ]";
+        let file = read(text);
+        let changed = file.with(&[&put("a", true), &Edit::drop("b"), &put("d", true)]);
+        let again = read(&changed);
+        let names: Vec<&str> = again.entries().iter().map(|e| e.login.as_str()).collect();
+        assert_eq!(names, ["a", "c", "d"], "{changed}");
+        assert_eq!(again.find("c").and_then(|e| e.stored.as_deref()), Some("z"));
+        assert_eq!(again.find("c").and_then(|e| e.mark.as_deref()), None);
+        let off = read(&file.with(&[&put("b", false)]));
+        let on: Vec<bool> = off.entries().iter().map(|e| e.on).collect();
+        assert_eq!(on, [true, false, true]);
+    }
+
+    #[test]
+    fn a_list_is_begun_where_there_is_none() {
+        for text in ["", "# words", "jetstream: enabled\n"] {
+            let made = read(text).with(&[&put("a", true)]);
+            assert!(made.starts_with(text), "{made}");
+            assert!(read(&made).find("a").is_some(), "{made}");
+        }
+    }
+
+    #[test]
+    fn h7_what_cannot_be_read_for_certain_is_an_error() {
+        for bad in [
+            "users: [",
+            "users: {}",
+            "users: [ {user: a, password: $secret} ]",
+            "users: [ include more.conf ]",
+            "users: []\nusers: []",
+            "users: [ {user: a}, {user: a} ]",
+            "users: [ alice ]",
+            "}",
+        ] {
+            let class = UsersFile::read(bad.to_owned()).err().map(|e| e.class());
+            assert_eq!(class, Some(Class::RefusedValue), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a5_any_login_comes_back_as_it_went_in(logins in prop::collection::btree_set("[^\0]{1,12}", 1..8)) {
+            let edits: Vec<Edit> = logins.iter().map(|login| put(login, login.len() % 2 == 0)).collect();
+            let edits: Vec<&Edit> = edits.iter().collect();
+            let file = read(&read("users: [\n]\n").with(&edits));
+            for login in &logins {
+                let entry = file.find(login).expect("written");
+                prop_assert_eq!(entry.on, login.len() % 2 == 0);
+                prop_assert_eq!(entry.mark.as_deref(), Some("mk1.new"));
+            }
+            let away: Vec<Edit> = logins.iter().map(|login| Edit::drop(login)).collect();
+            let away: Vec<&Edit> = away.iter().collect();
+            prop_assert_eq!(file.with(&away), "users: [\n]\n");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::hash::BuildHasher;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mesh_sdk::adapter::{Listed, Sink};
@@ -24,7 +25,7 @@ const LOGINS_A_LOOK: usize = 4;
 /// The file and the server at one moment, during which this adapter changes neither.
 pub(super) struct Seen {
     pub(super) wire: Wire,
-    pub(super) file: UsersFile,
+    pub(super) file: Arc<UsersFile>,
     /// Whether the server has read the file since it was changed.
     pub(super) loaded: bool,
     pub(super) guard: Option<OwnedMutexGuard<()>>,
@@ -56,14 +57,27 @@ impl Nats {
         let read_at = load_time(&mut wire).await?;
         cx.progress();
         let loaded = self.is_loaded(&wire, read_at, &snapshot);
-        let text = snapshot.text;
-        let file = blocking(move || UsersFile::read(text)).await??;
+        let file = self.read_text(cx, snapshot.text).await?;
         Ok(Seen {
             wire,
             file,
             loaded,
             guard: Some(guard),
         })
+    }
+
+    /// The text, read; the one that was read last is not read again.
+    pub(super) async fn read_text(&self, cx: &Cx, text: String) -> Result<Arc<UsersFile>, Error> {
+        let known = self.last_read.lock().ok().and_then(|last| last.clone());
+        if let Some(file) = known.filter(|file| file.text() == text) {
+            return Ok(file);
+        }
+        let _computing = cx.computing();
+        let file = Arc::new(blocking(move || UsersFile::read(text)).await??);
+        if let Ok(mut last) = self.last_read.lock() {
+            *last = Some(Arc::clone(&file));
+        }
+        Ok(file)
     }
 
     /// Whether the server has read this text: since it was written, or the very same text at the reading

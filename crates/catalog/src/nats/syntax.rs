@@ -91,7 +91,10 @@ impl<'a> Reader<'a> {
     }
     /// Moves to the end of the line, and gives what was on it.
     pub(super) fn line(&mut self) -> &'a str {
-        self.skip(|c| c != '\n')
+        let rest = self.rest();
+        let end = rest.find('\n').unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
     }
     /// Moves over spaces, lines, commas and comments.
     pub(super) fn gap(&mut self) {
@@ -178,15 +181,18 @@ impl<'a> Reader<'a> {
         self.take(quote);
         let mut text = Vec::new();
         loop {
-            let Some(c) = self.peek() else {
+            let Some(end) = self.rest().find(quote) else {
                 return self.stuck("a string does not end");
             };
-            self.at += c.len_utf8();
-            match c {
-                c if c == quote => break,
-                '\\' if quote == '"' => text.push(self.escaped()?),
-                c => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            let part = &self.rest()[..end];
+            let escape = part.find('\\').filter(|_| quote == '"');
+            let plain = escape.unwrap_or(end);
+            text.extend_from_slice(&part.as_bytes()[..plain]);
+            self.at += plain + 1;
+            if escape.is_none() {
+                break;
             }
+            text.push(self.escaped()?);
         }
         match String::from_utf8(text) {
             Ok(text) => Ok(text),

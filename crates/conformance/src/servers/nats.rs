@@ -186,6 +186,7 @@ impl NatsClient {
     /// Connects and reads the greeting.
     pub async fn connect(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
         let mut client = Self {
             stream: BufReader::new(stream),
             info: Value::Null,
