@@ -122,7 +122,9 @@ fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let version = words.find_map(|word| {
         let version = word.strip_prefix("v=").or_else(|| word.strip_prefix('v'))?;
-        version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
+        version
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some(version)
     })?;
     Some(version.to_owned())
 }
@@ -150,7 +152,10 @@ mod tests {
     fn the_version_is_read_from_what_a_server_says() {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
-        assert_eq!(version_in("nats-server: v2.15.1").as_deref(), Some("2.15.1"));
+        assert_eq!(
+            version_in("nats-server: v2.15.1").as_deref(),
+            Some("2.15.1")
+        );
         assert_eq!(version_in("Redis server version"), None);
     }
 

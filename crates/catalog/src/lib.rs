@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "mosquitto")]
+pub mod mosquitto;
 #[cfg(feature = "nats")]
 pub mod nats;
 #[cfg(feature = "redis")]
@@ -27,5 +29,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(redis::RedisKind),
         #[cfg(feature = "nats")]
         Arc::new(nats::NatsKind),
+        #[cfg(feature = "mosquitto")]
+        Arc::new(mosquitto::MosquittoKind),
     ]
 }

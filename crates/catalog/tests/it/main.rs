@@ -3,6 +3,9 @@
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "mosquitto")]
+mod mosquitto;
+#[cfg(test)]
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(test)]
@@ -17,6 +20,8 @@ const BENCHES: &[&str] = &[
     "redis",
     #[cfg(feature = "nats")]
     "nats",
+    #[cfg(feature = "mosquitto")]
+    "mosquitto",
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod mosquitto;
 mod nats;
 mod process;
 mod proxy;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
 pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
 pub use proxy::{Fault, Proxy};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
