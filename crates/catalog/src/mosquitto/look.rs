@@ -82,7 +82,7 @@ impl Mosquitto {
                 let settings = self.settings.clone();
                 running.spawn(async move {
                     let password = password.as_ref().map(|p| p.expose());
-                    let entered = enter(&settings, login.as_str().as_bytes(), password).await;
+                    let entered = enter(&settings, Some(login.as_str().as_bytes()), password).await;
                     let fit = match entered {
                         Ok(Some(wire)) => {
                             wire.leave().await;

@@ -85,17 +85,21 @@ fn packet(head: u8, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// A CONNECT that leaves nothing behind; `None` where a text is too long for MQTT.
-pub(super) fn connect(client: &str, user: &[u8], password: Option<&[u8]>) -> Option<Vec<u8>> {
+pub(super) fn connect(
+    client: &str,
+    user: Option<&[u8]>,
+    password: Option<&[u8]>,
+) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     text(&mut body, b"MQTT")?;
-    let flags = 0x82 | if password.is_some() { 0x40 } else { 0 };
+    let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+    let flags = 0x02 | flag(user.is_some(), 0x80) | flag(password.is_some(), 0x40);
     body.extend([5, flags]);
     body.extend(KEEP_ALIVE.to_be_bytes());
     body.push(0);
     text(&mut body, client.as_bytes())?;
-    text(&mut body, user)?;
-    if let Some(password) = password {
-        text(&mut body, password)?;
+    for given in [user, password].into_iter().flatten() {
+        text(&mut body, given)?;
     }
     packet(0x10, &body)
 }
@@ -137,10 +141,10 @@ mod tests {
 
     #[test]
     fn packets_are_as_the_specification_has_them() {
-        let made = connect("c", b"u", Some(b"p")).expect("a packet");
+        let made = connect("c", Some(b"u"), Some(b"p")).expect("a packet");
         let wanted = b"\x10\x14\0\x04MQTT\x05\xc2\0\x78\0\0\x01c\0\x01u\0\x01p";
         assert_eq!(made, wanted);
-        assert_eq!(connect("c", &[b'x'; 65_536], None), None);
+        assert_eq!(connect("c", Some(&[b'x'; 65_536]), None), None);
         assert_eq!(
             subscribe(7, "a/#").expect("a packet"),
             b"\x82\x09\0\x07\0\0\x03a/#\0"

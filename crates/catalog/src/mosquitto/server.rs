@@ -15,8 +15,6 @@ use super::wire::{enter, is_encrypted};
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// A broker that publishes nothing on `$SYS` is not waited for.
 const VERSION: Duration = Duration::from_secs(1);
-/// Nobody's name: what is tried to see whether unknown logins are let in.
-const STRANGER: &str = "meshkeeper-nobody";
 
 /// What the admin login must be allowed, as ACLs of a role.
 pub(super) const RIGHTS: [&str; 5] = [
@@ -64,7 +62,7 @@ impl Mosquitto {
     async fn connected_again(&self, cx: &Cx) -> (Control, bool) {
         let (mut wait, mut waited) = (RETRY.0, false);
         loop {
-            match Control::open(&self.settings, cx).await {
+            match Control::log_in(&self.settings, cx).await {
                 Ok(control) => return (control, waited),
                 Err(_) => sleep(wait).await,
             }
@@ -84,7 +82,7 @@ impl Mosquitto {
         findings.extend(self.rights(cx, &mut control).await?);
         findings.extend(defaults(cx, &mut control).await?);
         control.leave().await;
-        findings.push(self.unknown_logins().await);
+        findings.push(self.without_login().await);
         findings.push(warn(
             "persistence",
             "the broker says yes before it has written its file, and says nothing if it cannot: what is \
@@ -136,19 +134,18 @@ impl Mosquitto {
         }))
     }
 
-    /// Whether a login that the plugin does not know is let in, as `allow_anonymous` does.
-    async fn unknown_logins(&self) -> Finding {
-        match enter(&self.settings, STRANGER.as_bytes(), Some(b"nothing")).await {
-            Ok(None) => fine("unknown logins", "refused"),
+    /// Whether whoever has no login is let in, as `allow_anonymous` does. Whom the plugin knows needs the
+    /// right password all the same, and whom it does not know is refused.
+    async fn without_login(&self) -> Finding {
+        match enter(&self.settings, None, None).await {
+            Ok(None) => fine("clients without login", "refused"),
             Ok(Some(wire)) => {
                 wire.leave().await;
-                warn(
-                    "unknown logins",
-                    "let in: removing a login does not keep anybody out",
-                )
-                .with_action("set `allow_anonymous false` in mosquitto.conf")
+                let message = "let in: they may do what the plugin's anonymous group may";
+                warn("clients without login", message)
+                    .with_action("set `allow_anonymous false` in mosquitto.conf")
             }
-            Err(error) => warn("unknown logins", error.to_string()),
+            Err(error) => warn("clients without login", error.to_string()),
         }
     }
 }

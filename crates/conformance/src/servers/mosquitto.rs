@@ -43,6 +43,8 @@ pub struct MosquittoOptions {
     pub tls: Option<TlsFiles>,
     /// Let in whoever the plugin does not know.
     pub anonymous: bool,
+    /// Hold small packets back, as the broker does unless it is told otherwise.
+    pub delays: bool,
 }
 
 /// A running broker.
@@ -102,11 +104,12 @@ impl MosquittoServer {
         // As root it would become somebody who may not read its folder.
         let text = format!(
             "listener {} 127.0.0.1\n{}allow_anonymous {}\nplugin {plugin}\nplugin_opt_config_file {}\n\
-             user root\n",
+             set_tcp_nodelay {}\nuser root\n",
             self.port,
             tls.unwrap_or_default(),
             self.options.anonymous,
             self.file().display(),
+            !self.options.delays,
         );
         std::fs::write(self.folder.path().join("mosquitto.conf"), text)?;
         let program = CONTROL.find("mosquitto_ctrl")?;
@@ -189,6 +192,7 @@ fn folder() -> Result<TempDir> {
 /// The plainest client, of MQTT 3.1.1.
 pub struct MqttClient {
     stream: TcpStream,
+    asked: u64,
 }
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -198,7 +202,7 @@ impl MqttClient {
     pub async fn log_in(port: u16, user: &str, password: &str) -> Result<Option<Self>> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
-        let mut client = Self { stream };
+        let mut client = Self { stream, asked: 0 };
         let mut body = b"\0\x04MQTT\x04\xc2\0\x3c\0\0".to_vec();
         text(&mut body, user);
         text(&mut body, password);
@@ -222,6 +226,15 @@ impl MqttClient {
 
     /// Sends commands to the plugin, and gives its answers; the first error is an error.
     pub async fn command(&mut self, commands: &[Value]) -> Result<Vec<Value>> {
+        // Every admin hears the answers to all.
+        self.asked += 1;
+        let word = format!("test-{}-{}", self.stream.local_addr()?.port(), self.asked);
+        let with_word = |command: &Value| {
+            let mut command = command.clone();
+            command["correlationData"] = word.as_str().into();
+            command
+        };
+        let commands: Vec<Value> = commands.iter().map(with_word).collect();
         let payload = json!({ "commands": commands }).to_string();
         self.publish("$CONTROL/dynamic-security/v1", &payload)
             .await?;
@@ -234,6 +247,9 @@ impl MqttClient {
             let answer: Value = serde_json::from_slice(&body[2 + size..])
                 .map_err(|error| ServerError::new(error.to_string()))?;
             let all = answer["responses"].as_array().cloned().unwrap_or_default();
+            if all.iter().any(|one| one["correlationData"] != *word) {
+                continue;
+            }
             return match all.iter().find_map(|one| one["error"].as_str()) {
                 Some(error) => Err(ServerError::new(error)),
                 None => Ok(all),
