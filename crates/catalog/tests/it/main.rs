@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "exec")]
+mod exec;
+#[cfg(test)]
 mod judged;
 #[cfg(test)]
 #[cfg(feature = "mosquitto")]
@@ -18,6 +21,8 @@ use mesh_catalog::catalogue;
 const BENCHES: &[&str] = &[
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "exec")]
+    "exec",
     #[cfg(feature = "nats")]
     "nats",
     #[cfg(feature = "mosquitto")]

@@ -76,7 +76,7 @@ pub(crate) fn writes(proxy: &Proxy) -> u64 {
     let count = |bytes: &Vec<u8>| -> u64 {
         let text = String::from_utf8_lossy(bytes);
         let of = |word: &&str| text.matches(&format!("\"command\":\"{word}\"")).count() as u64;
-        WRITES.iter().map(|word| of(&word)).sum()
+        WRITES.iter().map(of).sum()
     };
     asked.iter().map(count).sum()
 }

@@ -1,12 +1,13 @@
 //! What the real broker refuses, and what people should know of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mesh_conformance::servers::{MOSQUITTO_ADMIN, MosquittoOptions, MqttClient};
 use mesh_sdk::adapter::{Admin, FindingLevel};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Answer, Class, Difference, MarkSeen, Proof, Secret};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::bench::{ADMIN, make_admin, settings};
 use super::{Ours, found, log_in, server, usual, wish, wish_with};
@@ -287,7 +288,9 @@ async fn h7_answers_to_others_are_never_taken_for_ones_own() {
 async fn o19_what_the_broker_could_not_write_is_made_again_after_a_restart() {
     let mut broker = usual().await;
     let ours = Ours::of(&broker);
-    let many: Vec<_> = ["web", "api"].map(|name| wish(name, json!({ "publish": ["a/#"] }))).into();
+    let many: Vec<_> = ["web", "api"]
+        .map(|name| wish(name, json!({ "publish": ["a/#"] })))
+        .into();
     // Where the broker writes first lies something that it cannot overwrite.
     let first = broker.file().with_extension("json.new");
     std::fs::create_dir(&first).expect("made");
@@ -300,11 +303,22 @@ async fn o19_what_the_broker_could_not_write_is_made_again_after_a_restart() {
     std::fs::remove_dir(&first).expect("away again");
     broker.restart().await.expect("restarted");
     for one in &many {
-        assert!(ours.lost(one).await.differences.contains(Difference::Absent));
+        assert!(
+            ours.lost(one)
+                .await
+                .differences
+                .contains(Difference::Absent)
+        );
         ours.create(one).await.expect("created");
         assert!(ours.held(one).await);
     }
-    let listed = ours.adapter.list(&ours.cx, &ours.marker).await.expect("a list");
-    let marked = listed.iter().filter(|one| matches!(one.mark, MarkSeen::OursFor(_)));
+    let listed = ours
+        .adapter
+        .list(&ours.cx, &ours.marker)
+        .await
+        .expect("a list");
+    let marked = listed
+        .iter()
+        .filter(|one| matches!(one.mark, MarkSeen::OursFor(_)));
     assert_eq!(marked.count(), 2);
 }
