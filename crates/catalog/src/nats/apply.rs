@@ -31,7 +31,7 @@ impl Nats {
         let file = Arc::clone(&seen.file);
         let (edits, fine) = self.plan(cx, &file, wishes, outcomes).await?;
         if edits.is_empty() && !fine.is_empty() && !seen.loaded {
-            reload(cx, &mut seen).await?;
+            self.load(cx, &mut seen).await?;
         }
         self.carry_out(cx, &mut seen, edits, outcomes).await?;
         outcomes.put_each(fine.into_iter().map(|at| (at, Ok(()))));
@@ -90,7 +90,7 @@ impl Nats {
         match reload(cx, seen).await {
             Ok(()) => {
                 seen.file = after;
-                Ok(())
+                self.note_reading(seen).await
             }
             Err(error) => {
                 if is_verdict(&error) {
@@ -100,6 +100,12 @@ impl Nats {
                 Err(error)
             }
         }
+    }
+
+    /// Has the server load the file as it is.
+    async fn load(&self, cx: &Cx, seen: &mut Seen) -> Result<(), Error> {
+        reload(cx, seen).await?;
+        self.note_reading(seen).await
     }
 
     async fn replace(&self, seen: &mut Seen, old: String, new: String) -> Result<(), Error> {
@@ -233,7 +239,7 @@ impl Nats {
             // Gone from the file; a server that has not seen that yet would still let it in.
             return match seen.loaded {
                 true => Ok(()),
-                false => reload(cx, &mut seen).await,
+                false => self.load(cx, &mut seen).await,
             };
         };
         let mark = entry.mark.as_deref().unwrap_or("");
@@ -243,7 +249,7 @@ impl Nats {
         }
         match edit(entry) {
             Some(edit) => self.write_and_load(cx, &mut seen, &[(0, edit)]).await,
-            None if !seen.loaded => reload(cx, &mut seen).await,
+            None if !seen.loaded => self.load(cx, &mut seen).await,
             None => Ok(()),
         }
     }
@@ -272,10 +278,7 @@ async fn reload(cx: &Cx, seen: &mut Seen) -> Result<(), Error> {
     let answer = seen.wire.ask(WHAT, &subject).await?;
     cx.progress();
     match answer.get("error") {
-        None => {
-            seen.loaded = true;
-            Ok(())
-        }
+        None => Ok(()),
         Some(error) => Err(classify::not_loaded(
             error["description"].as_str().unwrap_or(""),
         )),

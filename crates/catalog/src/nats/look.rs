@@ -21,6 +21,8 @@ use super::{classify, stamp};
 
 /// How many are logged in as at each bulk look, one after the other; the next look takes the next ones.
 const LOGINS_A_LOOK: usize = 4;
+/// No system steps the times of files more coarsely, in nanoseconds.
+const CLOCK_STEP: i128 = 20_000_000;
 
 /// The file and the server at one moment, during which this adapter changes neither.
 pub(super) struct Seen {
@@ -80,19 +82,40 @@ impl Nats {
         Ok(file)
     }
 
-    /// Whether the server has read this text: since it was written, or the very same text at the reading
-    /// that is still its last one.
+    /// Whether the server has read this text. What is known about its last reading decides; else the times
+    /// of both do.
     fn is_loaded(&self, wire: &Wire, read_at: i128, snapshot: &disk::Snapshot) -> bool {
+        let by_time = read_at >= snapshot.changed;
+        let now = self.reading(wire, read_at, &snapshot.text);
         let Ok(mut served) = self.served.lock() else {
-            return read_at >= snapshot.changed;
+            return by_time;
         };
-        let text = self.hasher.hash_one(&snapshot.text);
-        let now = (wire.info.server_id.clone(), read_at, text);
-        if read_at >= snapshot.changed {
-            *served = Some(now);
-            return true;
+        match &*served {
+            Some(known) if (&known.0, known.1) == (&now.0, now.1) => *known == now,
+            _ => {
+                // A file's times come in steps: what was written right behind the reading looks older.
+                if read_at >= snapshot.changed + CLOCK_STEP {
+                    *served = Some(now);
+                }
+                by_time
+            }
         }
-        *served == Some(now)
+    }
+
+    /// Notes that the server has just read the file as it was seen.
+    pub(super) async fn note_reading(&self, seen: &mut Seen) -> Result<(), Error> {
+        let read_at = load_time(&mut seen.wire).await?;
+        let reading = self.reading(&seen.wire, read_at, seen.file.text());
+        if let Ok(mut served) = self.served.lock() {
+            *served = Some(reading);
+        }
+        seen.loaded = true;
+        Ok(())
+    }
+
+    fn reading(&self, wire: &Wire, read_at: i128, text: &str) -> (String, i128, u64) {
+        let text = self.hasher.hash_one(text);
+        (wire.info.server_id.clone(), read_at, text)
     }
 
     pub(super) fn path(&self) -> Result<PathBuf, Error> {
