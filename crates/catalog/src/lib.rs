@@ -6,6 +6,10 @@ pub mod exec;
 pub mod htpasswd;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
+#[cfg(feature = "mosquitto")]
+pub mod mosquitto;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -49,5 +53,9 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(htpasswd::HtpasswdKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
+        #[cfg(feature = "nats")]
+        Arc::new(nats::NatsKind),
+        #[cfg(feature = "mosquitto")]
+        Arc::new(mosquitto::MosquittoKind),
     ]
 }

@@ -20,14 +20,24 @@ const SYSTEM_STORES: [&str; 4] = [
 ];
 
 /// What a connection needs for its handshake.
-#[cfg(any(feature = "redis", feature = "http"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "nats",
+    feature = "mosquitto"
+))]
 pub(crate) struct Handshake {
     pub(crate) connector: tokio_rustls::TlsConnector,
     pub(crate) name: rustls::pki_types::ServerName<'static>,
 }
 
 /// Builds it from the settings.
-#[cfg(any(feature = "redis", feature = "http"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "nats",
+    feature = "mosquitto"
+))]
 pub(crate) fn handshake(settings: &ProviderSettings) -> Result<Handshake, Error> {
     let config = client_config(settings)?;
     let name = rustls::pki_types::ServerName::try_from(settings.host.clone())

@@ -12,6 +12,12 @@ mod judged;
 #[cfg(feature = "mariadb")]
 mod mariadb;
 #[cfg(test)]
+#[cfg(feature = "mosquitto")]
+mod mosquitto;
+#[cfg(test)]
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -27,6 +33,10 @@ const BENCHES: &[&str] = &[
     "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
+    #[cfg(feature = "nats")]
+    "nats",
+    #[cfg(feature = "mosquitto")]
+    "mosquitto",
 ];
 
 #[test]

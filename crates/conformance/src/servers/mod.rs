@@ -5,6 +5,8 @@
 mod exec;
 mod htpasswd;
 mod mariadb;
+mod mosquitto;
+mod nats;
 mod process;
 mod proxy;
 mod redis;
@@ -16,6 +18,8 @@ pub use crate::basics::{Fault, Result, ServerError, free_port, until};
 pub use exec::{Example, ExampleProgram};
 pub use htpasswd::{NginxServer, htpasswd};
 pub use mariadb::{MariadbOptions, MariadbServer};
+pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
+pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
 pub use proxy::Proxy;
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
