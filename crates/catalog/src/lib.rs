@@ -14,6 +14,11 @@ pub mod redis;
 ))]
 mod tls;
 
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
+
 use std::sync::Arc;
 
 use mesh_sdk::handle::AnyKind;
@@ -23,5 +28,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "rabbitmq")]
+        Arc::new(rabbitmq::RabbitKind),
     ]
 }

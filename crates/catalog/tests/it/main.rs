@@ -3,6 +3,9 @@
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -10,6 +13,8 @@ use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
 const BENCHES: &[&str] = &[
+    #[cfg(feature = "rabbitmq")]
+    "rabbitmq",
     #[cfg(feature = "redis")]
     "redis",
 ];

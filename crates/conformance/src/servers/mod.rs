@@ -2,8 +2,11 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod amqp;
+mod http;
 mod process;
 mod proxy;
+mod rabbitmq;
 mod redis;
 mod resp;
 
@@ -13,7 +16,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub use amqp::AmqpClient;
+pub use http::http;
 pub use proxy::{Fault, Proxy};
+pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
 
