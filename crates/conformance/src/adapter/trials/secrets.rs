@@ -1,6 +1,6 @@
 //! After everything else: no secret in anything that came back, and none where a server writes things down.
 
-use super::super::ground::{Ended, Ground, demand, fail};
+use super::super::ground::{Ended, Ground, demand, fail, needed};
 
 /// What the suite's own passwords begin with, also as hex and as base64 has it at each of three places.
 const FORMS: [&str; 5] = [
@@ -12,6 +12,7 @@ const FORMS: [&str; 5] = [
 ];
 
 pub(super) async fn a4_the_admins_connection_carries_no_plain_password(g: &Ground<'_>) -> Ended {
+    needed(g.bench.takes_verifiers())?;
     let wish = g.wish("trace")?;
     g.made(&wish).await?;
     let traces = g.bench.traces().await?;
