@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full};
 pub(crate) use hyper::Method;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use mesh_sdk::adapter::ProviderSettings;
@@ -55,6 +55,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
     /// The server's own clock, as it wrote it.
+    #[cfg(feature = "rabbitmq")]
     pub(crate) date: Option<String>,
     /// After how many seconds it wants to be asked again.
     pub(crate) retry_after: Option<u64>,
@@ -109,20 +110,15 @@ impl Client {
     /// A session, with what goes into the `Authorization` header of its requests. It connects when it
     /// is first used.
     pub(crate) fn session(&self, authorization: Option<String>) -> Result<Session<'_>, Error> {
-        let wrong = |_| Error::new(Class::RefusedValue, "the admin login cannot be in a header");
-        let authorization = authorization
-            .map(HeaderValue::try_from)
-            .transpose()
-            .map_err(wrong)?;
-        let authorization = authorization.map(|mut value| {
-            value.set_sensitive(true);
-            value
-        });
-        Ok(Session {
+        let mut session = Session {
             client: self,
-            authorization,
+            authorization: None,
             open: None,
-        })
+        };
+        if let Some(authorization) = authorization {
+            session.authorize(&authorization)?;
+        }
+        Ok(session)
     }
 
     fn host(&self) -> String {
@@ -175,6 +171,25 @@ pub(crate) struct Session<'c> {
 }
 
 impl Session<'_> {
+    /// What goes into the `Authorization` header of its requests from now on.
+    pub(crate) fn authorize(&mut self, authorization: &str) -> Result<(), Error> {
+        let wrong = |_| Error::new(Class::RefusedValue, "the admin login cannot be in a header");
+        let mut value = HeaderValue::try_from(authorization).map_err(wrong)?;
+        value.set_sensitive(true);
+        self.authorization = Some(value);
+        Ok(())
+    }
+    /// The settings that it was made from.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn settings(&self) -> &ProviderSettings {
+        &self.client.settings
+    }
+    /// From now on its requests have none.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn unauthorize(&mut self) {
+        self.authorization = None;
+    }
+
     /// Asks, and reads the whole answer. Every part of it that comes is a sign of life.
     ///
     /// Any error leaves the session without a connection: what was cut off is never used again.
@@ -269,7 +284,8 @@ async fn read(cx: &Cx, ask: &Ask<'_>, response: Response<Incoming>) -> Result<An
     Ok(Answer {
         status: head.status.as_u16(),
         body: bytes,
-        date: text(&head.headers, &DATE),
+        #[cfg(feature = "rabbitmq")]
+        date: text(&head.headers, &hyper::header::DATE),
         retry_after,
     })
 }

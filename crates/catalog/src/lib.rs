@@ -14,6 +14,8 @@ pub mod redis;
 ))]
 mod tls;
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "rabbitmq")]
@@ -28,6 +30,8 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::EtcdKind),
         #[cfg(feature = "rabbitmq")]
         Arc::new(rabbitmq::RabbitKind),
     ]

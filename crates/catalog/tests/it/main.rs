@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(test)]
 mod judged;
 #[cfg(test)]
 #[cfg(feature = "rabbitmq")]
@@ -13,6 +16,8 @@ use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
 const BENCHES: &[&str] = &[
+    #[cfg(feature = "etcd")]
+    "etcd",
     #[cfg(feature = "rabbitmq")]
     "rabbitmq",
     #[cfg(feature = "redis")]

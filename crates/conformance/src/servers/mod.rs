@@ -3,6 +3,7 @@
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
 mod amqp;
+mod etcd;
 mod http;
 mod process;
 mod proxy;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 pub use amqp::AmqpClient;
+pub use etcd::{ETCD_ROOT, EtcdFlavor, EtcdServer};
 pub use http::http;
 pub use proxy::{Fault, Proxy};
 pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
