@@ -15,8 +15,9 @@ use super::grants::Grants;
 use super::hash::verifier;
 use super::proof::{Said, proven};
 
-/// How many connections make many logins.
-const CONNECTIONS: usize = 4;
+/// How many connections make many logins: each write waits for the disk, and the server writes what
+/// comes together in one go.
+const CONNECTIONS: usize = 8;
 /// What a login that takes turns with another has behind its name.
 const TURN: &str = "__b";
 
