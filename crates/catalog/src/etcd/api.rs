@@ -343,8 +343,9 @@ impl<'c> Api<'c> {
         )
         .await
     }
-    pub(super) async fn add_role(&mut self, cx: &Cx, role: &str) -> Result<(), Error> {
-        let body = json!({ "name": role });
+    /// Whether it is a new one.
+    pub(super) async fn add_role(&mut self, cx: &Cx, role: &str) -> Result<bool, Error> {
+        let (body, before) = (json!({ "name": role }), self.changes);
         self.write(
             cx,
             "make a role",
@@ -352,7 +353,8 @@ impl<'c> Api<'c> {
             &body,
             Some(Class::Exists),
         )
-        .await
+        .await?;
+        Ok(self.changes > before)
     }
     pub(super) async fn delete_role(&mut self, cx: &Cx, role: &str) -> Result<(), Error> {
         let body = json!({ "role": role });

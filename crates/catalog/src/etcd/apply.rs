@@ -128,20 +128,15 @@ impl Etcd {
         api.add_role(cx, mark.as_str()).await?;
         self.set_password(cx, api, wish, password, true).await?;
         api.grant(cx, login, mark.as_str()).await?;
-        // A role that an earlier one left may have other permissions.
-        let role = api.role(cx, &grants_role(mark.as_str())).await?;
-        let (wanted, left) = (
-            Grants::wanted(wish.values()),
-            role.as_deref().map(Grants::shown),
-        );
-        for range in left
-            .iter()
-            .flat_map(Grants::ranges)
-            .filter(|range| !wanted.has(range))
-        {
-            api.forbid(cx, &grants_role(mark.as_str()), range).await?;
+        let (wanted, role) = (Grants::wanted(wish.values()), grants_role(mark.as_str()));
+        if !wanted.is_empty() && !api.add_role(cx, &role).await? {
+            // One that was left may have other permissions.
+            let left = Grants::shown(&api.role(cx, &role).await?.unwrap_or_default());
+            for range in left.ranges().filter(|range| !wanted.has(range)) {
+                api.forbid(cx, &role, range).await?;
+            }
         }
-        give(cx, api, wish, &wanted, left.is_none(), false).await
+        give(cx, api, wish, &wanted, false, false).await
     }
 
     /// From 3.5 on only a hash goes over the admin's connection. A new user can be made with a plain

@@ -227,6 +227,9 @@ impl Bench for EtcdBench {
         self.grant(login, mark).await
     }
 
+    fn many(&self) -> usize {
+        100
+    }
     async fn writes(&self) -> Result<u64> {
         Ok(writes(&self.proxy))
     }

@@ -4,8 +4,6 @@ use mesh_sdk::{Answer, Cx, Difference, Secret, Wish};
 
 use super::super::ground::{Ended, Ground, Stop, demand};
 
-/// More than any adapter looks at one by one.
-const MANY: usize = 300;
 /// How many looks may be needed to see all of them.
 const LOOKS: usize = 16;
 
@@ -26,7 +24,7 @@ fn declared(g: &Ground<'_>) -> Ended {
 }
 
 fn many(g: &Ground<'_>, prefix: &str) -> Result<Vec<Wish>, Stop> {
-    (0..MANY)
+    (0..g.bench.many())
         .map(|n| g.wish(&format!("{prefix}-{n:04}")))
         .collect()
 }
