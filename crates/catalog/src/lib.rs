@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "exec")]
+pub mod exec;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -34,5 +36,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(etcd::EtcdKind),
         #[cfg(feature = "rabbitmq")]
         Arc::new(rabbitmq::RabbitKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
     ]
 }

@@ -4,6 +4,9 @@
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(test)]
+#[cfg(feature = "exec")]
+mod exec;
+#[cfg(test)]
 mod judged;
 #[cfg(test)]
 #[cfg(feature = "rabbitmq")]
@@ -22,6 +25,8 @@ const BENCHES: &[&str] = &[
     "rabbitmq",
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "exec")]
+    "exec",
 ];
 
 #[test]
