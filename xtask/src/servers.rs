@@ -91,6 +91,7 @@ const WANTED: &[Wanted] = &[
         installed: None,
         on_path: Some("mosquitto"),
     },
+    Wanted {
         name: "RabbitMQ",
         variable: "MESH_TEST_RABBITMQ",
         version: "3.10.",

@@ -109,10 +109,6 @@ pub trait Bench: Send + Sync {
     async fn writes(&self) -> Result<u64>;
     /// How many logins failed on the server up to now.
     async fn failed_logins(&self) -> Result<u64>;
-    /// Whether the server takes a verifier in the place of a password.
-    fn takes_verifiers(&self) -> Done {
-        Done::Yes
-    }
     /// What the admin's connections carried and the server wrote down, to search for secrets.
     async fn traces(&self) -> Result<Vec<u8>>;
 

@@ -12,7 +12,6 @@ const FORMS: [&str; 5] = [
 ];
 
 pub(super) async fn a4_the_admins_connection_carries_no_plain_password(g: &Ground<'_>) -> Ended {
-    needed(g.bench.takes_verifiers())?;
     let wish = g.wish("trace")?;
     g.made(&wish).await?;
     let traces = g.bench.traces().await?;
