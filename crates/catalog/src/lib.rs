@@ -2,6 +2,8 @@
 
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "ldap")]
+pub mod ldap;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -27,5 +29,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(redis::RedisKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
+        #[cfg(feature = "ldap")]
+        Arc::new(ldap::LdapKind),
     ]
 }

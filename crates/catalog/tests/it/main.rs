@@ -6,6 +6,9 @@ mod exec;
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "ldap")]
+mod ldap;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -17,6 +20,8 @@ const BENCHES: &[&str] = &[
     "redis",
     #[cfg(feature = "exec")]
     "exec",
+    #[cfg(feature = "ldap")]
+    "ldap",
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
 mod exec;
+mod ldap;
 mod process;
 mod proxy;
 mod redis;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
 pub use exec::{Example, ExampleProgram};
+pub use ldap::{LdapOptions, LdapServer, PASSWORD as LDAP_PASSWORD};
 pub use proxy::Proxy;
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};

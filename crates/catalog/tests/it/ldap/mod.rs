@@ -1,0 +1,4 @@
+//! LDAP directories.
+
+mod bench;
+mod suite;
