@@ -12,6 +12,7 @@ use super::adapter::Ldap;
 use super::compare::{Diff, Known, Wish, diff};
 use super::connect::Session;
 use super::look::Found;
+use super::values::Hash;
 use super::{classify, dn, hash};
 
 /// Writes in flight on one connection.
@@ -67,6 +68,7 @@ impl Ldap {
         let Some(Found { entry, groups }) = found else {
             self.add(session, wish, password).await?;
             cx.progress();
+            self.believe(wish, password).await?;
             for group in &wish.values().groups {
                 self.member(session, wish.login().as_str(), group, true)
                     .await?;
@@ -86,6 +88,14 @@ impl Ldap {
             self.member(session, login, group, false).await?;
         }
         Ok(())
+    }
+
+    /// After a write: that the server understood it.
+    async fn believe(&self, wish: &Wish<'_>, password: &Secret) -> Result<(), Error> {
+        if self.options.hash != Hash::Ssha512 || !wish.enabled() {
+            return Ok(());
+        }
+        self.trust_sha512(wish.login().as_str(), password).await
     }
 
     /// A group that is not there is refused before anything is written.

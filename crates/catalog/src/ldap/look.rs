@@ -86,7 +86,9 @@ impl Ldap {
         let values = entry.passwords.iter();
         let mut judged = values.map(|value| (hash::fits(value, password.expose()), value));
         if let Some((_, value)) = judged.clone().find(|(fits, _)| *fits == Fits::Yes) {
-            self.trust_scheme(wish, entry, value, password).await?;
+            if hash::is_sha512(value) && entry.enabled() {
+                self.trust_sha512(wish.login().as_str(), password).await?;
+            }
             return Ok(Known::Fits(Proof::Verifier));
         }
         let readable = !entry.passwords.is_empty();
@@ -109,22 +111,14 @@ impl Ldap {
         )
     }
 
-    /// A server without the module for `{SSHA512}` keeps such a value and lets nobody in: that it knows the
-    /// scheme is proven once, by logging in.
-    async fn trust_scheme(
-        &self,
-        wish: &Wish<'_>,
-        entry: &Entry,
-        value: &str,
-        password: &Secret,
-    ) -> Result<(), Error> {
+    /// A server without the module for `{SSHA512}` keeps such a value, or hashes it once more, and lets nobody
+    /// in: that it knows the scheme is proven once, by logging in.
+    pub(super) async fn trust_sha512(&self, login: &str, password: &Secret) -> Result<(), Error> {
         let trusted = self.sha512_proven.load(Ordering::Relaxed);
-        let usable = entry.enabled() && connect::may_prove(&self.settings);
-        if trusted || !hash::is_sha512(value) || !usable {
+        if trusted || !connect::may_prove(&self.settings) {
             return Ok(());
         }
-        let dn = self.dn(wish.login().as_str());
-        if !connect::lets_in(&self.settings, &dn, password).await? {
+        if !connect::lets_in(&self.settings, &self.dn(login), password).await? {
             let message = "the server does not know {SSHA512}: load its module `pw-sha2`, or set the option \
                            `hash` to \"ssha\"";
             return Err(Error::new(Class::RefusedValue, message));
