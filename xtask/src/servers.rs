@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 6] = [
+const WANTED: &[Wanted] = &[
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -72,7 +72,7 @@ const WANTED: [Wanted; 6] = [
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in &WANTED {
+    for wanted in WANTED {
         let named = std::env::var_os(wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = candidates(wanted, &root, named, &path)

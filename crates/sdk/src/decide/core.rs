@@ -216,9 +216,10 @@ impl Core {
         self.caps = caps;
     }
 
-    /// Stamps that were bounded are stored so: the next process must not bound them anew, or what waits
+    /// Takes in one more record that was stored, before the first wish. Stamps that were bounded are
+    /// stored so: the next process must not bound them anew, or what waits
     /// for them would wait until the clock caught up (O-37).
-    fn load(&mut self, consumer: ConsumerName, mut record: Record, now: Time) {
+    pub(crate) fn load(&mut self, consumer: ConsumerName, mut record: Record, now: Time) {
         let before = record.clone();
         record.clamp(now, &self.settings);
         let bounded = record != before;
@@ -249,6 +250,10 @@ impl Core {
     /// nothing any more; one that was never stored may stand for another consumer after a later wish.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+    /// The slots of those that are asked for no more and not gone yet.
+    pub fn departures_under_way(&self) -> impl Iterator<Item = &Slot> {
+        self.departing.iter().map(|i| &self.slots[*i])
     }
     /// The slot of a consumer.
     pub fn slot_of(&self, consumer: &ConsumerName) -> Option<usize> {

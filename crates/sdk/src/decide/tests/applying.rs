@@ -515,6 +515,7 @@ fn h22_once_lost_a_secret_is_lost_until_it_is_handed_back() {
     assert_eq!(rig.next().kinds(), [ConditionType::SecretLost]);
     rig.wish_for(vec![]);
     rig.wish_for(vec![with(SecretState::New)]);
+    assert_eq!(rig.state("web"), State::Refused, "at once, unasked");
     let did = rig.next();
     let fact = did.fact(ConditionType::SecretLost);
     assert!(
