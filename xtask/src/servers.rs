@@ -62,6 +62,13 @@ const WANTED: &[Wanted] = &[
         installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
         on_path: None,
     },
+    Wanted {
+        name: "OpenLDAP",
+        variable: "MESH_TEST_SLAPD",
+        version: "2.5.",
+        installed: None,
+        on_path: Some("slapd"),
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -121,14 +128,17 @@ fn candidates(
     places.extend(wanted.installed.map(|inside| root.join(inside)));
     if let Some(name) = wanted.on_path {
         places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
-        places.push(Path::new("/usr/bin").join(name));
+        places.extend(["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)));
     }
     places
 }
 
 fn ask(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    version_in(&String::from_utf8_lossy(&output.stdout))
+    ["--version", "-VV"].iter().find_map(|word| {
+        let output = Command::new(program).arg(word).output().ok()?;
+        let told = [output.stdout, output.stderr].concat();
+        version_in(&String::from_utf8_lossy(&told))
+    })
 }
 
 /// The version in a line such as `Redis server v=7.0.15 sha=…`, `Python 3.11.2` or `v20.1.0`.
@@ -167,6 +177,8 @@ mod tests {
         assert_eq!(version_in("Redis server"), None);
         assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
         assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
+        let said = "@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $";
+        assert_eq!(version_in(said).as_deref(), Some("2.5.13+dfsg-5"));
     }
 
     #[test]
@@ -186,7 +198,7 @@ mod tests {
         assert_eq!(named, [PathBuf::from("mine")]);
         let found = candidates(&WANTED[0], root, None, &path);
         assert_eq!(found[0], Path::new("a").join("redis-server"));
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
         assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
     }
 }

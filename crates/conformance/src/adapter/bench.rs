@@ -50,9 +50,9 @@ pub trait Bench: Send + Sync {
     fn other_values(&self, consumer: &str) -> Value;
     /// Values that the form of the wish allows and the server refuses, if there are any.
     fn values_that_the_server_refuses(&self) -> Option<Value>;
-    /// Why nothing on this server ends a session of a consumer, if that is so.
-    fn sessions_never_end(&self) -> Option<&'static str> {
-        None
+    /// Whether the server has a way to end a session of a consumer.
+    fn ends_sessions(&self) -> Done {
+        Done::Yes
     }
     /// Logins that are reserved.
     fn reserved(&self) -> Vec<String>;

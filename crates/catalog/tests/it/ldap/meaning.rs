@@ -77,6 +77,52 @@ async fn o23_a_look_never_locks_and_a_locked_login_is_seen_and_healed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn h5_without_a_policy_a_second_password_and_one_switched_off_are_seen() {
+    let slapd = server(LdapOptions {
+        access: LEAST.to_owned(),
+        lenient: true,
+        ..LdapOptions::default()
+    })
+    .await;
+    let ours = Ours::on(settings(slapd.port(), json!({})));
+    let app = wish("app");
+    ours.create(&app).await.expect("create");
+    let second = format!(
+        "{}changetype: modify\nadd: userPassword\nuserPassword: one more\n",
+        line("dn", &dn("app"))
+    );
+    slapd.modify(&second).await.expect("a second password");
+    assert!(binds(&slapd, "app", "one more").await);
+    let seen = lost(ours.holds(&app).await);
+    assert_eq!(seen.differences, Difference::Password.into());
+    assert!(seen.password_fits, "ours still fits");
+    ours.create(&app).await.expect("create");
+    assert!(!binds(&slapd, "app", "one more").await);
+    assert!(matches!(ours.holds(&app).await, Ok(Answer::Held(_))));
+    // Switched off, nobody binds: not with the password, not with what is stored.
+    let going = Departing::new(app.consumer().clone(), app.login().clone());
+    ours.adapter
+        .disable(&ours.cx, &ours.marker, &going)
+        .await
+        .expect("disable");
+    assert!(!binds(&slapd, "app", "password-of-app").await);
+    let stored = slapd
+        .search(BASE, "(uid=app)", &["userPassword"])
+        .await
+        .expect("a search");
+    assert!(stored.contains("userPassword::"), "{stored}");
+    assert_eq!(
+        lost(ours.holds(&app).await).differences,
+        Difference::Disabled.into()
+    );
+    ours.create(&app).await.expect("create");
+    assert!(
+        binds(&slapd, "app", "password-of-app").await,
+        "with the same password as before"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn h17_where_the_hash_cannot_be_read_logging_in_is_the_proof() {
     let blind = LEAST.replace(
         "access to dn.subtree=\"ou=apps,dc=example\"",

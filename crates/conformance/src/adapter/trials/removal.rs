@@ -2,7 +2,8 @@
 
 use mesh_sdk::MarkSeen;
 
-use super::super::ground::{Ended, Ground, Stop, demand, departing, fail, stranger};
+use super::super::bench::Done;
+use super::super::ground::{Ended, Ground, Stop, demand, departing, fail, needed, stranger};
 
 pub(super) async fn r12_removing_twice_is_success(g: &Ground<'_>) -> Ended {
     let wish = g.wish("gone")?;
@@ -22,9 +23,7 @@ pub(super) async fn r12_removing_twice_is_success(g: &Ground<'_>) -> Ended {
 }
 
 pub(super) async fn r10_removing_ends_sessions(g: &Ground<'_>) -> Ended {
-    if let Some(why) = g.bench.sessions_never_end() {
-        return Err(Stop::Skip(why.to_owned()));
-    }
+    needed(g.bench.ends_sessions())?;
     let wish = g.wish("cut")?;
     g.made(&wish).await?;
     let mut session = g.bench.open_session("cut", g.password(&wish)).await?;
@@ -41,9 +40,9 @@ pub(super) async fn r10_switching_off_ends_sessions_and_keeps_the_login(g: &Grou
     g.made(&wish).await?;
     let mut session = g.bench.open_session("pause", g.password(&wish)).await?;
     g.disable(&departing(&wish)).await?;
-    let never = g.bench.sessions_never_end();
+    let ends = g.bench.ends_sessions();
     demand(
-        never.is_some() || !session.is_alive().await,
+        ends != Done::Yes || !session.is_alive().await,
         "the session outlived the switching off",
     )?;
     demand(g.bench.exists("pause").await?, "the login is gone")?;
@@ -64,14 +63,12 @@ pub(super) async fn r10_switching_off_ends_sessions_and_keeps_the_login(g: &Grou
     let mut session = g.bench.open_session("pause", g.password(&wish)).await?;
     let off = g.wish_with("pause", |p| p.enabled = false)?;
     g.made(&off).await?;
-    match never {
-        // All but the sessions' end was tried.
-        Some(why) => Err(Stop::Skip(why.to_owned())),
-        None => demand(
-            !session.is_alive().await,
-            "the session outlived `enabled = false`",
-        ),
-    }
+    // All but the sessions' end was tried by now.
+    needed(ends)?;
+    demand(
+        !session.is_alive().await,
+        "the session outlived `enabled = false`",
+    )
 }
 
 pub(super) async fn r10_healing_leaves_a_session_in_order_alone(g: &Ground<'_>) -> Ended {
