@@ -1,6 +1,6 @@
 //! The adapter: one directory, spoken to with its admin login.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use async_trait::async_trait;
 use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
@@ -9,6 +9,7 @@ use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provisio
 
 use super::compare::Wish;
 use super::connect::{self, Session};
+use super::look::Binds;
 use super::values::{LdapOptions, LdapValues};
 use super::{check, dn};
 
@@ -30,6 +31,8 @@ pub struct Ldap {
     pub(super) options: LdapOptions,
     /// The server was seen to know `{SSHA512}`.
     pub(super) sha512_proven: AtomicBool,
+    /// Whose turn it is to be proven by a bind, where nothing else proves a password.
+    pub(super) next_bind: AtomicUsize,
 }
 
 impl Ldap {
@@ -41,6 +44,7 @@ impl Ldap {
             settings,
             options,
             sha512_proven: AtomicBool::new(false),
+            next_bind: AtomicUsize::new(0),
         })
     }
     /// An admin's connection.
@@ -80,7 +84,7 @@ impl Adapter for Ldap {
         let session = self.session(cx).await?;
         let found = self.find(cx, &session, wish.login().as_str()).await?;
         drop(session);
-        self.judge(wish, found.as_ref()).await
+        self.judge(wish, found.as_ref(), &Binds::One).await
     }
     async fn holds_all(
         &self,

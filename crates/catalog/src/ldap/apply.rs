@@ -11,7 +11,7 @@ use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker, Secret};
 use super::adapter::Ldap;
 use super::compare::{Diff, Known, Wish, diff};
 use super::connect::Session;
-use super::look::Found;
+use super::look::{Binds, Found, LastBind};
 use super::values::Hash;
 use super::{classify, dn, hash};
 
@@ -75,7 +75,7 @@ impl Ldap {
             }
             return Ok(());
         };
-        let known = self.known(wish, entry).await?;
+        let known = self.known(wish, entry, &Binds::NotAgain).await?;
         let differs = diff(wish, entry, groups, known);
         self.change(session, wish, found, &differs, password)
             .await?;
@@ -92,6 +92,8 @@ impl Ldap {
 
     /// After a write: that the server understood it.
     async fn believe(&self, wish: &Wish<'_>, password: &Secret) -> Result<(), Error> {
+        // What a bind said before counts no more.
+        wish.memo(LastBind::default).set(None);
         if self.options.hash != Hash::Ssha512 || !wish.enabled() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Looking: one login by two searches, all of them by two paged ones (H-16).
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use futures_util::StreamExt as _;
 use mesh_sdk::adapter::{Listed, Sink};
@@ -16,6 +16,50 @@ use super::hash::{self, Fits};
 
 /// How many logins are proven by a bind at once.
 const BINDS: usize = 4;
+
+/// How many are in one bulk look.
+const MOST_BINDS: usize = 256;
+
+/// How many passwords may be proven by a bind.
+pub(super) enum Binds {
+    /// This one may.
+    One,
+    /// What the last look found out counts; without one this one may.
+    NotAgain,
+    /// So many.
+    UpTo(AtomicUsize),
+}
+
+impl Binds {
+    fn take(&self) -> bool {
+        let Binds::UpTo(left) = self else {
+            return true;
+        };
+        let less = |left: usize| left.checked_sub(1);
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+    }
+    fn are_spent(&self) -> bool {
+        matches!(self, Binds::UpTo(left) if left.load(Ordering::Relaxed) == 0)
+    }
+}
+
+/// What the last bind with a wish's password said; kept with the wish.
+#[derive(Default)]
+pub(super) struct LastBind(AtomicU8);
+
+impl LastBind {
+    fn get(&self) -> Option<bool> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            told => Some(told == 1),
+        }
+    }
+    pub(super) fn set(&self, told: Option<bool>) {
+        let told = told.map_or(0, |fits| if fits { 1 } else { 2 });
+        self.0.store(told, Ordering::Relaxed);
+    }
+}
 
 /// What is there of one login.
 #[derive(Debug, Clone)]
@@ -79,7 +123,12 @@ impl Ldap {
     }
 
     /// What is known of a login's password. An error is unknown.
-    pub(super) async fn known(&self, wish: &Wish<'_>, entry: &Entry) -> Result<Known, Error> {
+    pub(super) async fn known(
+        &self,
+        wish: &Wish<'_>,
+        entry: &Entry,
+        binds: &Binds,
+    ) -> Result<Known, Error> {
         let Some(password) = wish.password() else {
             return Ok(Known::Untold);
         };
@@ -92,23 +141,35 @@ impl Ldap {
             return Ok(Known::Fits(Proof::Verifier));
         }
         let readable = !entry.passwords.is_empty();
-        if readable && judged.all(|(fits, _)| fits == Fits::No) {
+        // Only the server can tell the rest, and of a login that is off not even it.
+        if (readable && judged.all(|(fits, _)| fits == Fits::No)) || !entry.enabled() {
             return Ok(Known::Differs);
         }
-        // Only the server can tell, and of a login that is off not even it.
-        if !entry.enabled() {
-            return Ok(Known::Differs);
-        }
-        if !connect::may_prove(&self.settings) {
-            return Ok(Known::Untold);
-        }
-        let dn = self.dn(wish.login().as_str());
-        Ok(
-            match connect::lets_in(&self.settings, &dn, password).await? {
-                true => Known::Fits(Proof::Login),
-                false => Known::Differs,
-            },
-        )
+        self.by_bind(wish, password, binds).await
+    }
+
+    /// Logs in as the consumer: once a pass, since each wrong login counts for a lock-out (O-23).
+    async fn by_bind(
+        &self,
+        wish: &Wish<'_>,
+        password: &Secret,
+        binds: &Binds,
+    ) -> Result<Known, Error> {
+        let last = wish.memo(LastBind::default);
+        let told = match (binds, last.get()) {
+            (Binds::NotAgain, Some(told)) => told,
+            _ if !connect::may_prove(&self.settings) || !binds.take() => return Ok(Known::Untold),
+            _ => {
+                let dn = self.dn(wish.login().as_str());
+                let told = connect::lets_in(&self.settings, &dn, password).await?;
+                last.set(Some(told));
+                told
+            }
+        };
+        Ok(match told {
+            true => Known::Fits(Proof::Login),
+            false => Known::Differs,
+        })
     }
 
     /// A server without the module for `{SSHA512}` keeps such a value, or hashes it once more, and lets nobody
@@ -132,11 +193,12 @@ impl Ldap {
         &self,
         wish: &Wish<'_>,
         found: Option<&Found>,
+        binds: &Binds,
     ) -> Result<Answer, Error> {
         let Some(Found { entry, groups }) = found else {
             return Ok(Answer::absent());
         };
-        let known = self.known(wish, entry).await?;
+        let known = self.known(wish, entry, binds).await?;
         Ok(diff(wish, entry, groups, known).answer(wish))
     }
 
@@ -149,10 +211,18 @@ impl Ldap {
         let session = self.session(cx).await?;
         let found = self.find_all(cx, &session).await?;
         drop(session);
-        let each = futures_util::stream::iter(wishes.iter().enumerate());
-        let each = each.for_each_concurrent(BINDS, async |(index, wish)| {
+        // Where a bind is the only proof, a slice is proven that way, which moves on with each look.
+        let start = self.next_bind.load(Ordering::Relaxed) % wishes.len();
+        let binds = Binds::UpTo(AtomicUsize::new(MOST_BINDS));
+        let turn = (start..wishes.len()).chain(0..start);
+        let each = futures_util::stream::iter(turn);
+        let each = each.for_each_concurrent(BINDS, async |index| {
+            let wish = &wishes[index];
             let one = found.get(wish.login().as_str());
-            answers.put(index, self.judge(wish, one).await);
+            answers.put(index, self.judge(wish, one, &binds).await);
+            if !binds.are_spent() {
+                self.next_bind.store(index + 1, Ordering::Relaxed);
+            }
             cx.progress();
         });
         each.await;

@@ -5,7 +5,9 @@
 //!   the option `groups` names.
 //! - **Proof**: the stored `{SSHA}` or `{SSHA512}` recomputed (`verifier`), where the admin may read
 //!   `userPassword`. Where it may not, or the hash is of another scheme, by a bind as the consumer (`login`) on
-//!   a connection of its own, on this machine or over verified TLS only, at most once a look.
+//!   a connection of its own, on this machine or over verified TLS only, once a look, and not again by the
+//!   repair that follows. A bulk look proves 256 that way, others the next time; till then they are there
+//!   (`presence`).
 //! - **The password** never crosses the admin's connection: a salted hash does. `{SSHA}` is known to every
 //!   server; the option `hash = "ssha512"` needs the module `pw-sha2`, and is proven by one bind before it is
 //!   relied on.

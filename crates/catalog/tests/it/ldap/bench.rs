@@ -80,6 +80,21 @@ pub(crate) fn line(name: &str, value: &str) -> String {
     text + "\n"
 }
 
+/// What stands behind `::` in LDIF.
+pub(crate) fn decoded(text: &str) -> String {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bits, mut count, mut out) = (0u32, 0, Vec::new());
+    for digit in text.chars().filter_map(|c| DIGITS.find(c)) {
+        bits = (bits << 6) | u32::try_from(digit).unwrap_or(0);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 impl LdapBench {
     pub(crate) async fn new(sha512: bool) -> Self {
         let options = LdapOptions {
@@ -106,19 +121,6 @@ impl LdapBench {
             .await?;
         let plain = format!("{attribute}: ");
         let coded = format!("{attribute}:: ");
-        let decoded = |text: &str| {
-            const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-            let (mut bits, mut count, mut out) = (0u32, 0, Vec::new());
-            for digit in text.chars().filter_map(|c| DIGITS.find(c)) {
-                bits = (bits << 6) | u32::try_from(digit).unwrap_or(0);
-                count += 6;
-                if count >= 8 {
-                    count -= 8;
-                    out.push((bits >> count) as u8);
-                }
-            }
-            String::from_utf8_lossy(&out).into_owned()
-        };
         let values = found.lines().filter_map(|line| {
             let own = line.strip_prefix(&plain).map(str::to_owned);
             own.or_else(|| line.strip_prefix(&coded).map(decoded))

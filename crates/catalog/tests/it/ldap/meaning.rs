@@ -9,7 +9,7 @@ use mesh_sdk::provision::Departing;
 use mesh_sdk::{Answer, Class, Difference, Login, Proof, Secret};
 use serde_json::json;
 
-use super::bench::{ADMIN, BASE, LEAST, LdapBench, dn, line, server, settings};
+use super::bench::{ADMIN, BASE, LEAST, LdapBench, decoded, dn, line, server, settings};
 use super::{Ours, wish, wish_with};
 
 /// A directory with the rights of the page.
@@ -28,6 +28,16 @@ async fn with_access(access: &str) -> (LdapServer, Ours) {
         json!({ "groups": "ou=groups,dc=example" }),
     ));
     (slapd, ours)
+}
+
+/// The admin may write passwords, and not read them.
+fn unreadable() -> String {
+    LEAST.replacen(
+        "access to dn.subtree=\"ou=apps,dc=example\"",
+        "access to dn.subtree=\"ou=apps,dc=example\" attrs=userPassword by dn.exact=\"uid=mesh,ou=apps,dc=example\" =w \
+         by anonymous auth by * none\naccess to dn.subtree=\"ou=apps,dc=example\"",
+        1,
+    )
 }
 
 fn lost(answer: Result<Answer, mesh_sdk::Error>) -> mesh_sdk::Lost {
@@ -110,7 +120,12 @@ async fn h5_without_a_policy_a_second_password_and_one_switched_off_are_seen() {
         .search(BASE, "(uid=app)", &["userPassword"])
         .await
         .expect("a search");
-    assert!(stored.contains("userPassword::"), "{stored}");
+    let stored = stored
+        .lines()
+        .find_map(|line| line.strip_prefix("userPassword:: "));
+    let stored = decoded(stored.expect("a value"));
+    assert!(stored.starts_with("{SSHA}!"), "{stored}");
+    assert!(!binds(&slapd, "app", &stored).await);
     assert_eq!(
         lost(ours.holds(&app).await).differences,
         Difference::Disabled.into()
@@ -124,12 +139,7 @@ async fn h5_without_a_policy_a_second_password_and_one_switched_off_are_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_where_the_hash_cannot_be_read_logging_in_is_the_proof() {
-    let blind = LEAST.replace(
-        "access to dn.subtree=\"ou=apps,dc=example\"",
-        "access to dn.subtree=\"ou=apps,dc=example\" attrs=userPassword by dn.exact=\"uid=mesh,ou=apps,dc=example\" =w \
-         by anonymous auth by * none\naccess to dn.subtree=\"ou=apps,dc=example\"",
-    );
-    let (slapd, ours) = with_access(&blind).await;
+    let (slapd, ours) = with_access(&unreadable()).await;
     let app = wish("app");
     ours.create(&app).await.expect("create");
     assert_eq!(ours.holds(&app).await, Ok(Answer::held(Proof::Login)));
@@ -149,9 +159,45 @@ async fn h17_where_the_hash_cannot_be_read_logging_in_is_the_proof() {
         "one wrong login a look"
     );
     ours.create(&other).await.expect("create");
+    assert_eq!(
+        slapd.log().matches("err=49").count(),
+        1,
+        "and none more by the repair (O-23)"
+    );
     assert_eq!(ours.holds(&other).await, Ok(Answer::held(Proof::Login)));
+    let writes = slapd.log().matches(" MOD dn=").count();
+    ours.create(&other).await.expect("again");
+    assert_eq!(
+        slapd.log().matches(" MOD dn=").count(),
+        writes,
+        "again changes nothing"
+    );
     let found = ours.adapter.doctor(&ours.cx).await.expect("findings");
     assert!(found.iter().any(|one| one.about == "rights"), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h16_a_bulk_look_proves_a_slice_by_logging_in_and_the_rest_in_turn() {
+    let (slapd, ours) = with_access(&unreadable()).await;
+    let wishes: Vec<_> = (0..300).map(|n| wish(&format!("app-{n:03}"))).collect();
+    ours.create_all(&wishes).await.expect("create");
+    let mut proven = std::collections::BTreeSet::new();
+    for look in 1..=2 {
+        let answers = ours.look(&wishes).await.expect("answers");
+        let binds = slapd.log().matches(" BIND dn=\"uid=app-").count();
+        // Each is told twice: as asked, and as done.
+        assert!(binds <= look * 256 * 2, "look {look}: {binds}");
+        for (n, answer) in answers.iter().enumerate() {
+            match answer {
+                Answer::Held(held) if held.proof == Proof::Login => drop(proven.insert(n)),
+                Answer::Held(held) => assert_eq!(held.proof, Proof::Presence),
+                other => panic!("{n}: {other:?}"),
+            }
+        }
+        assert!(look == 2 || proven.len() == 256, "{}", proven.len());
+    }
+    assert_eq!(proven.len(), 300);
+    assert_eq!(slapd.log().matches("err=49").count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,14 +57,20 @@ impl Ours {
             .into_iter()
             .try_for_each(|one| one.expect("an outcome"))
     }
-    async fn all_held(&self, wishes: &[Wish]) -> Result<bool, Error> {
+    async fn look(&self, wishes: &[Wish]) -> Result<Vec<Answer>, Error> {
         let all: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
         let sink = Sink::new(wishes.len());
         self.adapter
             .holds_all(&self.cx, &self.marker, &all, &sink)
             .await?;
-        let held = |one: &Option<Result<Answer, Error>>| matches!(one, Some(Ok(Answer::Held(_))));
-        Ok(sink.take().iter().all(held))
+        sink.take()
+            .into_iter()
+            .map(|one| one.expect("an answer"))
+            .collect()
+    }
+    async fn all_held(&self, wishes: &[Wish]) -> Result<bool, Error> {
+        let answers = self.look(wishes).await?;
+        Ok(answers.iter().all(|one| matches!(one, Answer::Held(_))))
     }
 }
 
