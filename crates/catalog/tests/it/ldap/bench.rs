@@ -1,9 +1,11 @@
 //! What the suite wants to do to a directory, by OpenLDAP's own clients.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use mesh_conformance::adapter::{Bench, Done, Restart, Session};
 use mesh_conformance::servers::{
-    Fault, LDAP_PASSWORD, LdapOptions, LdapServer, Proxy, Result, ServerError,
+    Fault, LDAP_PASSWORD, LdapOptions, LdapServer, Proxy, Result, ServerError, until,
 };
 use mesh_sdk::adapter::{Admin, ProviderSettings};
 use mesh_sdk::{Marker, ProviderName, Secret};
@@ -78,6 +80,24 @@ pub(crate) fn line(name: &str, value: &str) -> String {
         }
     }
     text + "\n"
+}
+
+/// How many logins failed up to now. slapd answers a bind before it writes down what came of it: so it is
+/// waited for until each has its result, or for a while where a connection broke before that.
+pub(crate) async fn failed(server: &LdapServer) -> u64 {
+    let count = |log: &str, word: &str| log.matches(word).count();
+    let settled = until(
+        "the results of all binds",
+        Duration::from_secs(2),
+        || async {
+            let log = server.log();
+            let (binds, results) = (count(&log, " method=128"), count(&log, " RESULT tag=97 "));
+            let told = format!("{binds} binds, {results} results");
+            (binds <= results).then_some(()).ok_or(told)
+        },
+    );
+    drop(settled.await);
+    count(&server.log(), " RESULT tag=97 err=49") as u64
 }
 
 /// What stands behind `::` in LDIF.
@@ -327,7 +347,7 @@ impl Bench for LdapBench {
             .await)
     }
     async fn failed_logins(&self) -> Result<u64> {
-        Ok(self.count(&["RESULT tag=97 err=49"]).await)
+        Ok(failed(&*self.server.lock().await).await)
     }
     async fn traces(&self) -> Result<Vec<u8>> {
         // A connection that only proves passwords is not an admin's.

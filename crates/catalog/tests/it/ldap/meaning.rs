@@ -9,7 +9,7 @@ use mesh_sdk::provision::Departing;
 use mesh_sdk::{Answer, Class, Difference, Login, Proof, Secret};
 use serde_json::json;
 
-use super::bench::{ADMIN, BASE, LEAST, LdapBench, decoded, dn, line, server, settings};
+use super::bench::{ADMIN, BASE, LEAST, LdapBench, decoded, dn, failed, line, server, settings};
 use super::{Ours, wish, wish_with};
 
 /// A directory with the rights of the page.
@@ -68,7 +68,7 @@ async fn o23_a_look_never_locks_and_a_locked_login_is_seen_and_healed() {
         let lost = lost(ours.holds(&other).await);
         assert_eq!(lost.differences, Difference::Password.into());
     }
-    assert_eq!(slapd.log().matches("err=49").count(), 0);
+    assert_eq!(failed(&slapd).await, 0);
     assert!(binds(&slapd, "app", "password-of-app").await);
     // Somebody else locks it.
     for _ in 0..3 {
@@ -143,24 +143,16 @@ async fn h17_where_the_hash_cannot_be_read_logging_in_is_the_proof() {
     let app = wish("app");
     ours.create(&app).await.expect("create");
     assert_eq!(ours.holds(&app).await, Ok(Answer::held(Proof::Login)));
-    assert_eq!(
-        slapd.log().matches("err=49").count(),
-        0,
-        "no failed login while all is well"
-    );
+    assert_eq!(failed(&slapd).await, 0, "no failed login while all is well");
     let other = wish_with("app", json!({}), |p| {
         p.password = Some(Secret::from("another one"))
     });
     let seen = lost(ours.holds(&other).await);
     assert_eq!(seen.differences, Difference::Password.into());
-    assert_eq!(
-        slapd.log().matches("err=49").count(),
-        1,
-        "one wrong login a look"
-    );
+    assert_eq!(failed(&slapd).await, 1, "one wrong login a look");
     ours.create(&other).await.expect("create");
     assert_eq!(
-        slapd.log().matches("err=49").count(),
+        failed(&slapd).await,
         1,
         "and none more by the repair (O-23)"
     );
@@ -197,7 +189,7 @@ async fn h16_a_bulk_look_proves_a_slice_by_logging_in_and_the_rest_in_turn() {
         assert!(look == 2 || proven.len() == 256, "{}", proven.len());
     }
     assert_eq!(proven.len(), 300);
-    assert_eq!(slapd.log().matches("err=49").count(), 0);
+    assert_eq!(failed(&slapd).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
