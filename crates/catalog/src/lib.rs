@@ -16,6 +16,8 @@ pub mod mosquitto;
 pub mod nats;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
+#[cfg(feature = "ldap")]
+pub mod ldap;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -67,5 +69,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(nats::NatsKind),
         #[cfg(feature = "mosquitto")]
         Arc::new(mosquitto::MosquittoKind),
+        #[cfg(feature = "ldap")]
+        Arc::new(ldap::LdapKind),
     ]
 }

@@ -24,6 +24,9 @@ mod nats;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 #[cfg(test)]
+#[cfg(feature = "ldap")]
+mod ldap;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -47,6 +50,8 @@ const BENCHES: &[&str] = &[
     "nats",
     #[cfg(feature = "mosquitto")]
     "mosquitto",
+    #[cfg(feature = "ldap")]
+    "ldap",
 ];
 
 #[test]
