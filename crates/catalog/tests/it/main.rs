@@ -4,7 +4,13 @@
 #[cfg(feature = "exec")]
 mod exec;
 #[cfg(test)]
+#[cfg(feature = "htpasswd")]
+mod htpasswd;
+#[cfg(test)]
 mod judged;
+#[cfg(test)]
+#[cfg(feature = "mariadb")]
+mod mariadb;
 #[cfg(test)]
 #[cfg(feature = "mosquitto")]
 mod mosquitto;
@@ -21,6 +27,10 @@ use mesh_catalog::catalogue;
 const BENCHES: &[&str] = &[
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "mariadb")]
+    "mariadb",
+    #[cfg(feature = "htpasswd")]
+    "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
     #[cfg(feature = "nats")]

@@ -61,6 +61,14 @@ pub trait Bench: Send + Sync {
     fn takes_verifiers(&self) -> Done {
         Done::Yes
     }
+    /// Whether there is a server behind a connection, which can restart, hang, or be cut off.
+    fn network(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether logins have rights that values can express.
+    fn rights(&self) -> Done {
+        Done::Yes
+    }
 
     /// Whether these let somebody in.
     async fn lets_in(&self, login: &str, password: &str) -> Result<bool>;
