@@ -57,19 +57,19 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(redis::RedisKind),
         #[cfg(feature = "mariadb")]
         Arc::new(mariadb::MariadbKind),
-        #[cfg(feature = "htpasswd")]
-        Arc::new(htpasswd::HtpasswdKind),
-        #[cfg(feature = "etcd")]
-        Arc::new(etcd::EtcdKind),
         #[cfg(feature = "rabbitmq")]
         Arc::new(rabbitmq::RabbitKind),
-        #[cfg(feature = "exec")]
-        Arc::new(exec::ExecKind),
         #[cfg(feature = "nats")]
         Arc::new(nats::NatsKind),
         #[cfg(feature = "mosquitto")]
         Arc::new(mosquitto::MosquittoKind),
         #[cfg(feature = "ldap")]
         Arc::new(ldap::LdapKind),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::EtcdKind),
+        #[cfg(feature = "htpasswd")]
+        Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
     ]
 }
