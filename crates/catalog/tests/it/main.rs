@@ -3,6 +3,9 @@
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -12,6 +15,8 @@ use mesh_catalog::catalogue;
 const BENCHES: &[&str] = &[
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "postgres")]
+    "postgres",
 ];
 
 #[test]
