@@ -147,7 +147,7 @@ impl Making<'_, '_> {
 
     /// What the stored passwords are, where that is not known.
     async fn find_fits(&mut self, look: &Look<'_>, indices: &[usize]) -> Result<(), Error> {
-        let mut jobs = Vec::new();
+        let (mut jobs, mut tried) = (Vec::new(), Vec::new());
         for index in indices {
             let wish = &self.wishes[*index];
             let Some(role) = look.shared.roles.get(wish.login().as_str()) else {
@@ -159,23 +159,23 @@ impl Making<'_, '_> {
             {
                 jobs.extend(Job::prove(*index, wish, stored));
             }
-            let tries = role.login && !role.expired && wish.password().is_some();
             if look.facts.verifiers || wish.password().is_none() {
                 continue;
             }
-            // What cannot be told is written, since something made somebody ask for it.
-            let fit = match tries && self.postgres.endpoint.may_carry_passwords() {
-                true => self.postgres.fits_by_login(wish).await?,
-                false => Fit::Untold,
-            };
-            self.fits.insert(
-                *index,
-                if fit == Fit::Untold {
-                    Fit::Unknown
-                } else {
-                    fit
-                },
-            );
+            // What cannot be told is written, since something made somebody ask for it; but for a login
+            // that stays switched off it is told once that is switched on.
+            if wish.enabled() {
+                self.fits.insert(*index, Fit::Unknown);
+            }
+            if role.login && !role.expired && self.postgres.endpoint.may_carry_passwords() {
+                tried.push(*index);
+            }
+        }
+        for (index, fit) in self.postgres.try_logins(self.cx, self.wishes, tried).await {
+            match fit? {
+                Fit::Untold => {}
+                fit => drop(self.fits.insert(index, fit)),
+            }
         }
         proof::work(self.cx, jobs, |_| ()).await
     }

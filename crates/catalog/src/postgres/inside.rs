@@ -10,12 +10,15 @@ use super::connect::{Param, Session};
 use super::rights::{Privs, Sort};
 use super::roles::column;
 
+/// `|| '{}'` makes a plain copy of a list of rights: `aclexplode` unpacks a packed one anew for each row
+/// that it gives, which made a list of 1,000 take 0.2 s instead of 3 ms.
+///
 /// Tables of every kind, and sequences; those of extensions are the extensions' business. `$1` is a list
 /// of schemas.
 const RELATIONS: &str = "SELECT c.oid, c.relname, n.nspname, c.relowner, \
        CASE c.relkind WHEN 'S' THEN 'S' ELSE 'r' END AS sort, \
        coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's'::\"char\" ELSE 'r'::\"char\" END, \
-         c.relowner)) AS acl \
+         c.relowner)) || '{}'::aclitem[] AS acl \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname::text = ANY($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') \
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass \
@@ -249,7 +252,7 @@ async fn found_schemas(
     let sql = "SELECT n.nspname::text, pg_get_userbyid(n.nspowner)::text, e.grantee, e.privilege_type \
                FROM pg_namespace n LEFT JOIN LATERAL ( \
                  SELECT x.grantee, x.privilege_type \
-                 FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) x \
+                 FROM aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner)) || '{}'::aclitem[]) x \
                  WHERE x.grantee = ANY($2)) e ON true \
                WHERE n.nspname::text = ANY($1)";
     let mut all: HashMap<String, Schema> = HashMap::new();
@@ -318,7 +321,7 @@ async fn found_later(session: &Session, params: &[Param<'_>]) -> Result<Later, E
     let sql = "SELECT e.grantee, coalesce(n.nspname::text, ''), \
                  d.defaclobjtype::text, pg_get_userbyid(d.defaclrole)::text, e.privilege_type \
                FROM pg_default_acl d LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace, \
-                 aclexplode(d.defaclacl) e \
+                 aclexplode(d.defaclacl || '{}'::aclitem[]) e \
                WHERE e.grantee = ANY($2) AND d.defaclobjtype IN ('r', 'S') \
                  AND (d.defaclnamespace = 0 OR n.nspname::text = ANY($1))";
     let mut all: Later = HashMap::new();
@@ -351,7 +354,7 @@ async fn found_makers(
            UNION SELECT n.nspname, d.datdba FROM pg_namespace n, pg_database d \
              WHERE n.nspname::text = ANY($1) AND d.datname = current_database() \
            UNION SELECT n.nspname, e.grantee FROM pg_namespace n, \
-               aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) e \
+               aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner)) || '{{}}'::aclitem[]) e \
              WHERE n.nspname::text = ANY($1) AND e.privilege_type = 'CREATE' AND e.grantee <> 0 \
            UNION SELECT c.nspname, c.relowner FROM ({RELATIONS}) c) \
          SELECT m.s::text, r.oid, r.rolname::text, pg_has_role(r.oid, 'USAGE') \

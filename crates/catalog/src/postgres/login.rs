@@ -1,7 +1,9 @@
 //! Proof by login, where verifiers cannot be read: on a connection of its own, to the server itself, and
 //! never more than one wrong login for a consumer in a pass (H-17, O-23, O-35).
 
-use mesh_sdk::Error;
+use futures_util::StreamExt;
+use futures_util::stream;
+use mesh_sdk::{Cx, Error};
 
 use super::adapter::Postgres;
 use super::classify;
@@ -35,8 +37,31 @@ impl Postgres {
             .collect()
     }
 
+    /// Logs in as each of them, a few at once.
+    pub(super) async fn try_logins(
+        &self,
+        cx: &Cx,
+        wishes: &[Wish<'_>],
+        indices: Vec<usize>,
+    ) -> Vec<(usize, Result<Fit, Error>)> {
+        let at_once = usize::try_from(self.endpoint.options.connections).unwrap_or(1);
+        let mut tries = Vec::with_capacity(indices.len());
+        for index in indices {
+            let wish = wishes[index];
+            tries.push(async move {
+                let fit = self.fits_by_login(&wish).await;
+                cx.progress();
+                (index, fit)
+            });
+        }
+        stream::iter(tries)
+            .buffer_unordered(at_once.max(1))
+            .collect()
+            .await
+    }
+
     /// Logs in once.
-    pub(super) async fn fits_by_login(&self, wish: &Wish<'_>) -> Result<Fit, Error> {
+    async fn fits_by_login(&self, wish: &Wish<'_>) -> Result<Fit, Error> {
         let Some(password) = wish.password() else {
             return Ok(Fit::Untold);
         };

@@ -302,14 +302,12 @@ impl<'a> Asking<'a, '_> {
         for index in left.iter().filter(|index| !tried.contains(index)) {
             self.put_as(*index, Fit::Untold);
         }
-        for index in tried {
-            let wish = &self.wishes[index];
-            match self.postgres.fits_by_login(wish).await {
+        for (index, fit) in self.postgres.try_logins(self.cx, self.wishes, tried).await {
+            match fit {
                 Ok(fit) => self.put_as(index, fit),
                 Err(error) if ends_all(&error) => return Err(error),
                 Err(error) => self.answers.put(index, Err(error)),
             }
-            self.cx.progress();
         }
         Ok(())
     }

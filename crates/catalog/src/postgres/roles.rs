@@ -173,7 +173,7 @@ impl Shared {
                      (SELECT oid FROM pg_roles WHERE rolname = current_user) \
                    FROM pg_database d LEFT JOIN LATERAL ( \
                      SELECT x.grantee, x.privilege_type \
-                     FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) x \
+                     FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba)) || '{}'::aclitem[]) x \
                      WHERE x.grantee = ANY($2)) e ON true \
                    WHERE d.datname::text = ANY($1)";
         let params: [super::connect::Param<'_>; 3] = [
