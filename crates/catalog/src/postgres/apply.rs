@@ -88,13 +88,13 @@ impl Making<'_, '_> {
         session.close();
         self.find_fits(&look, &indices).await?;
         self.make_verifiers(&look, &indices).await?;
+        // Nobody but an owner has a database made; readers of it wait until it is there.
         let new = |index: &usize| {
-            !look
-                .shared
-                .databases
-                .contains_key(&self.wishes[*index].values().database)
+            let values = self.wishes[*index].values();
+            values.privileges == Privileges::Owner
+                && !look.shared.databases.contains_key(&values.database)
         };
-        let (new, _): (Vec<usize>, Vec<usize>) = indices.iter().copied().partition(new);
+        let new: Vec<usize> = indices.iter().copied().filter(new).collect();
         if !new.is_empty() {
             let session = self.postgres.endpoint.admin().await?;
             let failed = self.make_databases(&session, &look, &new).await?;

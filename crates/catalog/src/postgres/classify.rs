@@ -73,9 +73,14 @@ pub(super) fn failed(what: &str, error: &tokio_postgres::Error) -> Error {
         Some(inner) => format!("{what}: {inner}"),
         None => format!("{what}: {error}"),
     };
-    let class = match told.contains("password") || told.contains("authentication") {
-        true => Class::Denied,
-        false => Class::Bug,
+    // It tells its kinds apart by their words only.
+    let kind = error.to_string();
+    let class = if kind.starts_with("error performing TLS") {
+        Class::Unreachable
+    } else if kind.starts_with("authentication") || kind.starts_with("invalid configuration") {
+        Class::Denied
+    } else {
+        Class::Bug
     };
     Error::new(class, plain(&told))
 }
@@ -83,7 +88,13 @@ pub(super) fn failed(what: &str, error: &tokio_postgres::Error) -> Error {
 /// An error for a server's refusal. Only its message is told: its details may repeat values.
 pub(super) fn refused(what: &str, code: &str, routine: Option<&str>, message: &str) -> Error {
     let class = class_of(code, routine);
-    Error::new(class, format!("{what}: {} ({code})", plain(message)))
+    let hint = match code {
+        "54000" => {
+            "; the rights on one table, of all logins, must fit on one page: some 2,000 logins"
+        }
+        _ => "",
+    };
+    Error::new(class, format!("{what}: {} ({code}){hint}", plain(message)))
 }
 
 /// An error for a connection that failed or broke.

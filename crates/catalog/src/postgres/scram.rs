@@ -141,7 +141,9 @@ mod tests {
         let pairs = [
             ("pass\u{a0}word", "pass word"),
             ("so\u{ad}ft77", "soft77"),
-            ("\u{FF21}bc\u{BC9}", "Abc\u{BC9}"),
+            ("\u{FF21}bc\u{BC}9", "Abc1\u{2044}49"),
+            // Not assigned: nothing of it is changed.
+            ("\u{FF21}bc\u{BC9}", "\u{FF21}bc\u{BC9}"),
             ("Zu\u{308}rich-9", "Zürich-9"),
             ("x\u{1F9FF}y", "x\u{1F9FF}y"),
             ("a\u{ad}\u{7}", "a\u{ad}\u{7}"),
