@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "exec")]
+pub mod exec;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -25,6 +27,8 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
         #[cfg(feature = "postgres")]
         Arc::new(postgres::PostgresKind),
     ]

@@ -1,4 +1,5 @@
-//! Rules: each numbered rule that `xtask/rules.toml` demands has a test that carries its number.
+//! Rules and cases: each numbered rule that `xtask/rules.toml` demands, and each case from the field in
+//! `xtask/cases.toml`, has a test that carries its number.
 
 use super::Finding;
 use super::source::Source;
@@ -6,7 +7,8 @@ use crate::root::File;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-const FILE: &str = "xtask/rules.toml";
+/// The design's rules, and what went wrong for people elsewhere.
+const LISTS: [&str; 2] = ["xtask/rules.toml", "xtask/cases.toml"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,20 +20,24 @@ struct Rule {
     later: Option<String>,
 }
 
-/// The list against the tests.
+/// The lists against the tests.
 pub(super) fn check(files: &[File], sources: &[Source<'_>]) -> Vec<Finding> {
-    let text = files
+    let tested = tested(sources);
+    let text = |list: &str| files.iter().find(|f| f.path == list).map(|f| &*f.text);
+    let found = LISTS
         .iter()
-        .find(|f| f.path == FILE)
-        .map_or("", |f| &f.text);
+        .map(|list| judge(list, text(list).unwrap_or(""), &tested));
+    found.flatten().collect()
+}
+
+fn judge(list: &str, text: &str, tested: &BTreeSet<String>) -> Vec<Finding> {
     let rules: BTreeMap<String, Rule> = match toml::from_str(text) {
         Ok(rules) => rules,
-        Err(error) => return vec![Finding::new("rules", FILE, 0, error.to_string())],
+        Err(error) => return vec![Finding::new("rules", list, 0, error.to_string())],
     };
     if rules.is_empty() {
-        return vec![Finding::new("rules", FILE, 0, "names no rule")];
+        return vec![Finding::new("rules", list, 0, "names none")];
     }
-    let tested = tested(sources);
     let mut found = Vec::new();
     for (number, rule) in &rules {
         let what = match (&rule.later, rule.demanded) {
@@ -40,15 +46,15 @@ pub(super) fn check(files: &[File], sources: &[Source<'_>]) -> Vec<Finding> {
             (Some(why), false) if why.trim().is_empty() => "is later and says no why",
             (None, true) if !tested.contains(&prefix(number)) => {
                 let what = format!("{number} has no test `fn {}…`", prefix(number));
-                found.push(Finding::new("rules", FILE, line_of(text, number), what));
+                found.push(Finding::new("rules", list, line_of(text, number), what));
                 continue;
             }
             _ => continue,
         };
         let what = format!("{number} {what}");
-        found.push(Finding::new("rules", FILE, line_of(text, number), what));
+        found.push(Finding::new("rules", list, line_of(text, number), what));
     }
-    found.extend(gaps(&rules));
+    found.extend(gaps(list, &rules));
     found
 }
 
@@ -57,24 +63,31 @@ fn prefix(number: &str) -> String {
     format!("{}_", number.replace('-', "").to_lowercase())
 }
 
-/// What test functions begin with, up to their first `_`.
+/// The numbers that test functions begin with: `h7_` and `o22_` of `h7_o22_a_hang_costs_one_connection`.
 fn tested(sources: &[Source<'_>]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for source in sources {
         for function in source.functions() {
             let judge = source.path.starts_with("crates/conformance/src/");
-            if let Some((first, _)) = function.name.split_once('_')
-                && (judge || source.is_test(function.line))
-            {
-                found.insert(format!("{first}_"));
+            if judge || source.is_test(function.line) {
+                let words = function.name.split('_').take_while(|word| is_number(word));
+                found.extend(words.map(|word| format!("{word}_")));
             }
         }
     }
     found
 }
 
+/// A letter and digits.
+fn is_number(word: &str) -> bool {
+    let mut chars = word.chars();
+    chars.next().is_some_and(|c| c.is_ascii_lowercase())
+        && !chars.as_str().is_empty()
+        && chars.all(|c| c.is_ascii_digit())
+}
+
 /// Numbers left out of a series: a rule is put off by saying so, never by leaving it out.
-fn gaps(rules: &BTreeMap<String, Rule>) -> Vec<Finding> {
+fn gaps(list: &str, rules: &BTreeMap<String, Rule>) -> Vec<Finding> {
     let mut series: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for number in rules.keys() {
         if let Some((letter, n)) = number.split_once('-')
@@ -82,24 +95,16 @@ fn gaps(rules: &BTreeMap<String, Rule>) -> Vec<Finding> {
         {
             series.entry(letter).or_default().insert(n);
         } else {
-            return vec![Finding::new(
-                "rules",
-                FILE,
-                0,
-                format!("`{number}` is no rule number"),
-            )];
+            let what = format!("`{number}` is no rule number");
+            return vec![Finding::new("rules", list, 0, what)];
         }
     }
     let mut found = Vec::new();
     for (letter, numbers) in series {
         let last = numbers.last().copied().unwrap_or_default();
         for n in (1..last).filter(|n| !numbers.contains(n)) {
-            found.push(Finding::new(
-                "rules",
-                FILE,
-                0,
-                format!("{letter}-{n} is left out"),
-            ));
+            let what = format!("{letter}-{n} is left out");
+            found.push(Finding::new("rules", list, 0, what));
         }
     }
     found
@@ -118,7 +123,12 @@ mod tests {
     use crate::tidy::source::sources;
 
     fn findings(rules: &str, test_file: &str, test: &str) -> Vec<String> {
-        let files = [File::new(FILE, rules), File::new(test_file, test)];
+        let cases = "[O-1]\nsays = \"x\"\nlater = \"y\"\n";
+        let files = [
+            File::new(LISTS[0], rules),
+            File::new(LISTS[1], cases),
+            File::new(test_file, test),
+        ];
         check(&files, &sources(&files))
             .into_iter()
             .map(|f| f.what)
