@@ -31,8 +31,8 @@ pub struct Postgres {
     pub(super) endpoint: Endpoint,
     /// How the server lets logins in.
     pub(super) hba: Known,
-    /// Where the next slice begins, of logins and of databases that are looked at in slices.
-    pub(super) cursor: Mutex<(usize, usize)>,
+    /// Where the next slice of logins begins.
+    pub(super) cursor: Mutex<usize>,
     /// The run that the last connection for hints was on.
     pub(super) hinted: Mutex<Option<String>>,
 }

@@ -102,7 +102,15 @@ impl Making<'_, '_> {
             look = self.postgres.look(self.cx, &session, &some).await?;
             session.close();
         }
-        for (database, indices) in by_database(&look.shared, self.wishes, indices.into_iter()) {
+        let groups = by_database(&look.shared, self.wishes, indices.iter().copied());
+        for index in indices {
+            let name = &self.wishes[index].values().database;
+            if !groups.contains_key(name.as_str()) {
+                let rule = format!("`database`: `{name}` could not be made for its owner");
+                self.fail(index, Error::new(Class::RefusedValue, rule));
+            }
+        }
+        for (database, indices) in groups {
             if let Err(error) = self.make_in(&look, database, &indices).await {
                 if ends_all(&error) || error.class() == Class::ReadOnly {
                     return Err(error);

@@ -151,15 +151,19 @@ impl Postgres {
             return Ok(rules);
         }
         let endpoint = &self.endpoint;
-        let open = match endpoint
-            .try_login(CANARY, b"meshkeeper", endpoint.home())
-            .await?
-        {
+        let tried = endpoint.try_login(CANARY, b"meshkeeper", endpoint.home());
+        let open = match tried.await? {
             Ok(()) => true,
-            // It was let in, and is not there: only who is let in is looked for.
-            Err(error) => {
-                error.as_db_error().and_then(|db| db.routine()) == Some("InitializeSessionUserId")
-            }
+            Err(error) => match error
+                .as_db_error()
+                .map(|db| (db.code().code(), db.routine()))
+            {
+                // It was let in, and is not there: who is let in comes first.
+                Some(("28000", Some("InitializeSessionUserId"))) => true,
+                Some(("28000" | "28P01", _)) => false,
+                // Too many connections, or something else that tells nothing: the next look tries again.
+                _ => return Ok(rules),
+            },
         };
         Ok(self.keep_rules(configured, Rules::Tried { open }))
     }

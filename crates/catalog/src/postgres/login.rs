@@ -22,8 +22,8 @@ impl Postgres {
         }
         let start = match self.cursor.lock() {
             Ok(mut cursor) => {
-                let start = cursor.0 % indices.len();
-                cursor.0 = start + LOGINS;
+                let start = *cursor % indices.len();
+                *cursor = start + LOGINS;
                 start
             }
             Err(_) => 0,

@@ -164,10 +164,13 @@ impl Postgres {
             insides: HashMap::new(),
         };
         let groups = by_database(&look.shared, wishes, there.iter().copied());
-        let outside = there
-            .iter()
-            .filter(|i| !groups.contains_key(wishes[**i].values().database.as_str()));
-        let mut left: Vec<usize> = outside.copied().filter(|i| !asking.put(*i)).collect();
+        let outside = there.iter().copied().filter(|index| {
+            let database = wishes[*index].values().database.as_str();
+            !groups.contains_key(database)
+        });
+        let mut left: Vec<usize> = outside
+            .filter(|index| !asking.put_outside(*index))
+            .collect();
         left.extend(asking.databases(groups).await?);
         asking.prove(left).await
     }
@@ -214,6 +217,18 @@ impl<'a> Asking<'a, '_> {
         let fit = fit.unwrap_or_else(|| view.fit(wish));
         let tries = fit == Fit::Untold && self.tries_login(wish);
         (fit != Fit::Unknown && !tries).then(|| view.diff(wish, role, fit).answer(wish))
+    }
+
+    /// The same for one whose database cannot be looked into: what is in it is not known.
+    fn put_outside(&self, index: usize) -> bool {
+        let name = &self.wishes[index].values().database;
+        if self.look.shared.databases.contains_key(name) {
+            let message = format!("database `{name}` takes no connections");
+            self.answers
+                .put(index, Err(Error::new(Class::Busy, message)));
+            return true;
+        }
+        self.put(index)
     }
 
     /// Puts the answer, if nothing has to be worked out or tried for it.

@@ -101,7 +101,13 @@ fn database(view: &View<'_>, wish: &Wish<'_>, found: &mut Measured) {
     let values = wish.values();
     let (name, owner) = (&values.database, values.privileges == Privileges::Owner);
     let Some(database) = view.database else {
-        found.missing.push(Right::OwnDatabase(name.clone()));
+        found.missing.push(match owner {
+            true => Right::OwnDatabase(name.clone()),
+            false => Right::Database {
+                name: name.clone(),
+                privs: Privs::CONNECT,
+            },
+        });
         return;
     };
     let owns = view

@@ -426,6 +426,9 @@ async fn o22_failures_leave_no_connections_behind() {
         .sql("postgres", "ALTER DATABASE shop ALLOW_CONNECTIONS false")
         .await
         .expect("shut");
+    // What is in it cannot be told meanwhile.
+    let class = ours.holds(&all[1]).await.map_err(|error| error.class());
+    assert_eq!(class.expect_err("unknown"), Class::Busy);
     for _ in 0..50 {
         let error = ours
             .remove(&all[0])
@@ -483,6 +486,21 @@ async fn o27_o29_what_cannot_be_yet_is_told_and_heals_later() {
             ),
             _ => outcome.expect("created"),
         }
+    }
+    // One whose owner cannot be made has an error of its own.
+    let values = json!({ "database": "odd", "privileges": "owner", "extensions": ["no such"] });
+    let pair = [
+        wish("odd", values),
+        wish(
+            "odd-reader",
+            json!({ "database": "odd", "privileges": "readonly" }),
+        ),
+    ];
+    for outcome in ours.create_all(&pair).await {
+        assert_eq!(
+            outcome.map_err(|error| error.class()),
+            Err(Class::RefusedValue)
+        );
     }
     // A password that was changed behind our back, and a grant that cannot be made: nothing is half done.
     server
