@@ -12,7 +12,7 @@ use super::proof::Fit;
 
 /// How many are tried in one look; the next look goes on with the next ones. A login costs the server a
 /// process and some milliseconds.
-const LOGINS: usize = 200;
+const LOGINS: usize = 50;
 
 impl Postgres {
     /// Which of these are tried now.

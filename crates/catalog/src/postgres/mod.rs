@@ -2,7 +2,7 @@
 //!
 //! - **Proof**: the stored SCRAM verifier, recomputed from the password once and compared as text from then
 //!   on (`verifier`). It needs `SELECT` on `pg_authid`. Without that, by logging in (`login`), on this
-//!   machine or over verified TLS only, at most 200 logins a look; the others are told by `presence`.
+//!   machine or over verified TLS only, at most 50 logins a look; the others are told by `presence`.
 //! - **Restart**: forgets nothing.
 //! - **Identity**: the system identifier. It stays over restarts, failovers and physical restores; a new
 //!   `initdb` with a dump played back is another server.

@@ -38,11 +38,6 @@ async fn a8_postgres_16_with_the_least_rights() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a8_postgres_18_with_a_superuser() {
-    judged(PostgresFlavor::V18, Who::Super).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a8_postgres_18_with_the_least_rights() {
     judged(PostgresFlavor::V18, Who::Least).await;
 }
