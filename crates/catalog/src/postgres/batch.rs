@@ -40,6 +40,12 @@ impl Making<'_, '_> {
         for part in work.chunks(BATCH) {
             match self.say(session, part).await {
                 Ok(()) => {}
+                // One alone was said already: nothing else would come of saying it again.
+                Err(error) if part.len() == 1 && !error.is_concurrent() => {
+                    if !self.judge(&part[0], Err(error))? {
+                        failed.push(part[0].index);
+                    }
+                }
                 Err(error) if error.is_refusal() => {
                     for one in part {
                         if !self.say_alone(session, one).await? {

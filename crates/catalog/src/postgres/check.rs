@@ -182,3 +182,177 @@ fn values(values: &PostgresValues, provider: &ProviderSettings) -> Result<(), Re
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What passes and what is refused, by the field that is named.
+    use std::sync::Arc;
+
+    use mesh_sdk::adapter::Admin;
+    use mesh_sdk::provision::WishParts;
+    use mesh_sdk::{ConsumerName, Marker, MeshId, ProviderName, Provision, Wish};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn settings(scheme: &str, host: &str) -> ProviderSettings {
+        let provider = ProviderName::new("database").expect("a name");
+        let mut settings = ProviderSettings::new(provider, scheme, host, 5432);
+        settings.admin = Some(Admin {
+            user: "mesh".to_owned(),
+            password: Some(Secret::from("secret")),
+        });
+        settings
+    }
+
+    /// The field that is refused, if one is.
+    fn refused(login: &str, password: &[u8], values: Value) -> Option<String> {
+        let values: PostgresValues = serde_json::from_value(values).expect("values");
+        let parts = WishParts {
+            consumer: ConsumerName::new("web").expect("a name"),
+            login: Login::new(login).expect("a login"),
+            password: Some(Secret::new(password)),
+            values: Arc::new(values),
+            canonical_values: Vec::new(),
+            enabled: true,
+            adopt: false,
+            exact: false,
+            generated: false,
+        };
+        let made = Wish::new(parts, &Secret::from("key"));
+        let mesh = MeshId::new("m").expect("a name");
+        let name = ProviderName::new("p").expect("a name");
+        let marker = Marker::new(mesh, "i", name, Secret::from("key"));
+        let view = Provision::of(&made, false, &marker).expect("typed");
+        let checked = wish(&settings("postgres", "localhost"), &view);
+        checked.err().map(|refusal| refusal.field)
+    }
+
+    fn plain() -> Value {
+        json!({ "database": "shop", "privileges": "readonly" })
+    }
+
+    #[test]
+    fn h19_logins_that_are_reserved_or_cannot_be_are_refused() {
+        for good in [
+            "web",
+            "-rf",
+            "a'b\"c",
+            "ünï",
+            "Postgres",
+            "sp ace",
+            &"x".repeat(63),
+        ] {
+            assert_eq!(refused(good, b"pw", plain()), None, "{good}");
+        }
+        let keeper = "meshkeeper_keeper";
+        for bad in [
+            "postgres",
+            "mesh",
+            "public",
+            "none",
+            "pg_x",
+            keeper,
+            CANARY,
+            &"x".repeat(64),
+        ] {
+            assert_eq!(
+                refused(bad, b"pw", plain()).as_deref(),
+                Some("login"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn o07_passwords_that_cannot_be_used_are_refused() {
+        assert_eq!(refused("web", "漢\n' \\".as_bytes(), plain()), None);
+        let long = [b'x'; 16 * 1024 + 1];
+        for bad in [&b""[..], b"a\0b", &[0xff, 0xfe], "\u{ad}".as_bytes(), &long] {
+            assert_eq!(refused("web", bad, plain()).as_deref(), Some("password"));
+        }
+    }
+
+    #[test]
+    fn a5_values_that_could_never_be_are_refused_by_field() {
+        let good = json!({
+            "database": "Shop-DB", "privileges": "owner", "schemas": ["public", "a.b"],
+            "extensions": ["uuid-ossp"], "connection_limit": 3,
+        });
+        assert_eq!(refused("web", b"pw", good), None);
+        let mut bad = vec![
+            (json!({ "database": "", "privileges": "owner" }), "database"),
+            (
+                json!({ "database": "template1", "privileges": "readonly" }),
+                "database",
+            ),
+            (
+                json!({ "database": "postgres", "privileges": "owner" }),
+                "database",
+            ),
+        ];
+        let more = [
+            (json!({ "schemas": [] }), "schemas"),
+            (json!({ "schemas": ["pg_catalog"] }), "schemas"),
+            (json!({ "schemas": ["information_schema"] }), "schemas"),
+            (json!({ "schemas": ["a\0b"] }), "schemas"),
+            (json!({ "extensions": ["citext"] }), "extensions"),
+            (json!({ "connection_limit": 0 }), "connection_limit"),
+            (
+                json!({ "connection_limit": 4_000_000_000_u32 }),
+                "connection_limit",
+            ),
+        ];
+        for (part, field) in more {
+            let mut values = plain();
+            for (name, value) in part.as_object().expect("a table") {
+                values[name] = value.clone();
+            }
+            bad.push((values, field));
+        }
+        for (values, field) in bad {
+            let told = refused("web", b"pw", values.clone());
+            assert_eq!(told.as_deref(), Some(field), "{values}");
+        }
+    }
+
+    #[test]
+    fn s5_a_plain_connection_to_another_machine_needs_its_word() {
+        let field = |settings: &ProviderSettings| provider(settings).err().map(|r| r.field);
+        let fine = [
+            ("postgres", "localhost"),
+            ("postgresql", "::1"),
+            ("postgres+tls", "db.example"),
+        ];
+        for (scheme, host) in fine {
+            assert_eq!(field(&settings(scheme, host)), None, "{scheme} {host}");
+        }
+        let mut plain = settings("postgres", "db.example");
+        let told = provider(&plain).expect_err("refused").to_string();
+        assert!(
+            told.contains("postgres+tls://") && told.contains("dangerously_plain"),
+            "{told}"
+        );
+        plain.tls.dangerously_plain = true;
+        assert_eq!(field(&plain), None);
+        assert_eq!(
+            field(&settings("mysql", "localhost")).as_deref(),
+            Some("url")
+        );
+        let mut odd = settings("postgres", "localhost");
+        odd.path = "template1".to_owned();
+        assert_eq!(field(&odd).as_deref(), Some("url"));
+        for (name, value) in [
+            ("given_rounds", json!(1)),
+            ("connections", json!(0)),
+            ("keeper", json!("pg_x")),
+        ] {
+            let mut odd = settings("postgres", "localhost");
+            odd.options.insert(name.to_owned(), value);
+            assert_eq!(field(&odd), Some(format!("options.{name}")));
+        }
+        let mut unknown = settings("postgres", "localhost");
+        unknown.options.insert("no_such".to_owned(), json!(1));
+        assert_eq!(field(&unknown).as_deref(), Some("options"));
+    }
+}

@@ -13,8 +13,8 @@ use super::connect::Session;
 use super::rights::Privs;
 use super::values::Privileges;
 
-/// A role, as far as a wish is about it.
-#[derive(Debug, Clone)]
+/// A role, as far as a wish is about it. It has no `Debug`: a verifier is nothing to print.
+#[derive(Clone)]
 pub(super) struct Role {
     pub(super) oid: u32,
     /// As it is stored; `None` where there is none, or where it cannot be read.
@@ -44,7 +44,7 @@ pub(super) struct Database {
 }
 
 /// The server, as far as some wishes are about it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Shared {
     pub(super) roles: HashMap<String, Role>,
     pub(super) databases: HashMap<String, Database>,

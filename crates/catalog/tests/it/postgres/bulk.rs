@@ -3,6 +3,7 @@
 use mesh_conformance::servers::PostgresFlavor;
 use mesh_sdk::{Answer, Difference, Proof, Secret, Wish};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::bench::{Who, settings, shop};
 use super::{LOGGED, Ours, WRITES, said, wish_with, with};
@@ -47,14 +48,18 @@ async fn h16_ten_thousand_are_looked_at_with_a_handful_of_statements() {
         server.sql("postgres", &sql).await.expect("a shop");
     }
     let wishes = many(MANY);
+    let begun = Instant::now();
     for outcome in ours.create_all(&wishes).await {
         outcome.expect("created");
     }
+    let made = begun.elapsed();
     let batches = said(&server, &["CREATE ROLE"]).len();
     assert!(batches <= MANY / 32, "{batches} transactions");
 
     let before = said(&server, &[]).len();
+    let begun = Instant::now();
     all_held(ours.holds_all(&wishes).await);
+    let looked = begun.elapsed();
     let statements = said(&server, &[]).len() - before;
     let most = HANDFUL.0 + DATABASES * HANDFUL.1;
     assert!(statements <= most, "{statements} statements for one look");
@@ -63,7 +68,13 @@ async fn h16_ten_thousand_are_looked_at_with_a_handful_of_statements() {
     let writes = said(&server, &WRITES).len();
     let anew = Ours::on(at);
     let again = many(MANY);
+    let begun = Instant::now();
     all_held(anew.holds_all(&again).await);
+    let first = begun.elapsed();
+    println!(
+        "{MANY} logins in {DATABASES} databases: made in {made:?} and {batches} transactions, looked at in \
+         {looked:?} and {statements} statements, for the first time in {first:?}"
+    );
     assert_eq!(said(&server, &WRITES).len(), writes, "a look wrote");
 
     // A few are told apart among the many.

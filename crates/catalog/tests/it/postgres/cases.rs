@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mesh_catalog::postgres::PostgresKind;
 use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer, until};
+use mesh_sdk::adapter::Admin;
 use mesh_sdk::handle::AnyKind;
 use mesh_sdk::{Answer, Class, Difference, Login, Proof, Secret, Wish};
 use serde_json::json;
@@ -643,4 +644,44 @@ async fn o35_an_open_session_does_not_keep_an_old_password_alive() {
     let error = ours.holds(&new).await.expect_err("unknown");
     assert_eq!(error.class(), Class::Denied, "{error}");
     assert!(!error.to_string().contains(LEAST), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a3_a_full_server_and_a_held_lock_are_busy_and_nobodys_loss() {
+    let (server, ours) = started(Who::Super, with(&[])).await;
+    let app = wish("app", readonly());
+    ours.made(&app).await;
+    let least = "CREATE ROLE mesh LOGIN CREATEROLE PASSWORD 'x' CONNECTION LIMIT 0";
+    server.sql("postgres", least).await.expect("a role");
+    let mut at = settings(server.port(), Who::Super);
+    at.admin = Some(Admin {
+        user: "mesh".to_owned(),
+        password: Some(Secret::from("x")),
+    });
+    let error = Ours::on(at).holds(&app).await.expect_err("full");
+    assert_eq!(error.class(), Class::Busy, "{error}");
+
+    // Somebody changes the role and takes his time.
+    let new = wish_with("app", readonly(), |p| {
+        p.password = Some(Secret::from("new"))
+    });
+    let slow = server.sql(
+        "postgres",
+        "ALTER ROLE app CONNECTION LIMIT 5; SELECT pg_sleep(12)",
+    );
+    let create = async {
+        let begun = until("the lock", Duration::from_secs(5), || async {
+            let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(12)'";
+            match server.sql("postgres", sql).await {
+                Ok(text) if text != "0" => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        begun.await.expect("begun");
+        ours.create(&new).await
+    };
+    let (slow, created) = tokio::join!(slow, create);
+    slow.expect("done");
+    assert_eq!(created.map_err(|error| error.class()), Err(Class::Busy));
+    ours.made(&new).await;
 }
