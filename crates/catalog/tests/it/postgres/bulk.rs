@@ -12,7 +12,7 @@ use super::{LOGGED, Ours, WRITES, said, wish_with, with};
 const MANY: usize = 10_000;
 const DATABASES: usize = 10;
 /// What a look may say to the server, for any number of logins, and for each database.
-const HANDFUL: (usize, usize) = (10, 20);
+const HANDFUL: (usize, usize) = (8, 8);
 
 /// With rounds that keep the server's own work small.
 fn many(count: usize) -> Vec<Wish> {
