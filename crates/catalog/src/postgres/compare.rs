@@ -58,8 +58,7 @@ impl<'a> View<'a> {
             true => (!is_on).then_some(Difference::Disabled),
             false => role.login.then_some(Difference::Enabled),
         };
-        let comment = role.comment.as_deref().unwrap_or_default();
-        let seen = |text: &str| wish.marker().read(text, wish.consumer());
+        let (mark, other_marks) = seen_marks(wish, role.comment.as_deref().unwrap_or_default());
         let mut warnings = Vec::new();
         warnings.extend(self.unenforced.map(str::to_owned));
         if role.superuser {
@@ -73,12 +72,30 @@ impl<'a> View<'a> {
         Diff {
             fit,
             switch,
-            mark: strongest(marks(comment).map(seen)),
-            other_marks: marks(comment).any(|text| seen(text) != MarkSeen::Ours),
+            mark,
+            other_marks,
             rights: measure(self, wish),
             warnings,
         }
     }
+}
+
+/// The mark that counts, and whether there are others beside ours. A comment that was in order is not
+/// reckoned again.
+fn seen_marks(wish: &Wish<'_>, comment: &str) -> (MarkSeen, bool) {
+    let (known, by) = (expected(wish), wish.marker().own_prefix());
+    if known.is_marked(&by, comment) {
+        return (MarkSeen::Ours, false);
+    }
+    let all: Vec<MarkSeen> = marks(comment)
+        .map(|text| wish.marker().read(text, wish.consumer()))
+        .collect();
+    let others = all.iter().any(|mark| *mark != MarkSeen::Ours);
+    let mark = strongest(all.into_iter());
+    if mark == MarkSeen::Ours && !others {
+        known.remember_mark(by, comment);
+    }
+    (mark, others)
 }
 
 /// The marks in a comment: words among whatever else a person wrote.

@@ -25,6 +25,8 @@ pub(super) struct Expected {
     seen: Mutex<Option<(Box<str>, bool)>>,
     /// Our own, once it is needed.
     made: OnceLock<Result<String, Error>>,
+    /// The comment that was last found to hold our mark and no other, and for whom.
+    marked: Mutex<Option<(String, Box<str>)>>,
 }
 
 /// What is known of a login's password.
@@ -59,6 +61,19 @@ impl Expected {
         let seen = self.seen.lock().ok()?;
         let (text, fits) = seen.as_ref()?;
         (text.as_ref() == stored).then_some(*fits)
+    }
+    /// Whether this comment was found to hold our mark and no other before.
+    pub(super) fn is_marked(&self, by: &str, comment: &str) -> bool {
+        self.marked.lock().is_ok_and(|marked| {
+            let known = marked.as_ref();
+            known.is_some_and(|(who, text)| who == by && text.as_ref() == comment)
+        })
+    }
+    /// It was.
+    pub(super) fn remember_mark(&self, by: String, comment: &str) {
+        if let Ok(mut marked) = self.marked.lock() {
+            *marked = Some((by, comment.into()));
+        }
     }
     /// What is known without any work.
     pub(super) fn fit(&self, stored: &str) -> Fit {
