@@ -1,9 +1,23 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "htpasswd")]
+pub mod htpasswd;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "mariadb")]
+pub mod mariadb;
+#[cfg(feature = "mosquitto")]
+pub mod mosquitto;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -16,6 +30,20 @@ pub mod redis;
     feature = "mosquitto",
     feature = "ldap"
 ))]
+#[cfg_attr(
+    not(any(
+        feature = "redis",
+        feature = "http",
+        feature = "postgres",
+        feature = "nats",
+        feature = "mosquitto",
+        feature = "ldap"
+    )),
+    expect(
+        dead_code,
+        reason = "the client library for MariaDB takes authorities, and no config"
+    )
+)]
 mod tls;
 
 use std::sync::Arc;
@@ -27,9 +55,21 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "mariadb")]
+        Arc::new(mariadb::MariadbKind),
+        #[cfg(feature = "htpasswd")]
+        Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::EtcdKind),
+        #[cfg(feature = "rabbitmq")]
+        Arc::new(rabbitmq::RabbitKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
         #[cfg(feature = "postgres")]
         Arc::new(postgres::PostgresKind),
+        #[cfg(feature = "nats")]
+        Arc::new(nats::NatsKind),
+        #[cfg(feature = "mosquitto")]
+        Arc::new(mosquitto::MosquittoKind),
     ]
 }

@@ -1,13 +1,31 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(test)]
 #[cfg(feature = "exec")]
 mod exec;
 #[cfg(test)]
+#[cfg(feature = "htpasswd")]
+mod htpasswd;
+#[cfg(test)]
 mod judged;
+#[cfg(test)]
+#[cfg(feature = "mariadb")]
+mod mariadb;
+#[cfg(test)]
+#[cfg(feature = "mosquitto")]
+mod mosquitto;
+#[cfg(test)]
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(test)]
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
@@ -16,12 +34,24 @@ use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
 const BENCHES: &[&str] = &[
+    #[cfg(feature = "etcd")]
+    "etcd",
+    #[cfg(feature = "rabbitmq")]
+    "rabbitmq",
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "mariadb")]
+    "mariadb",
+    #[cfg(feature = "htpasswd")]
+    "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
     #[cfg(feature = "postgres")]
     "postgres",
+    #[cfg(feature = "nats")]
+    "nats",
+    #[cfg(feature = "mosquitto")]
+    "mosquitto",
 ];
 
 #[test]

@@ -2,19 +2,35 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod amqp;
+mod etcd;
 mod exec;
+mod htpasswd;
+mod http;
+mod mariadb;
+mod mosquitto;
+mod nats;
 mod postgres;
 mod process;
 mod proxy;
+mod rabbitmq;
 mod redis;
 mod resp;
 
 use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
+pub use amqp::AmqpClient;
+pub use etcd::{ETCD_ROOT, EtcdFlavor, EtcdServer};
 pub use exec::{Example, ExampleProgram};
+pub use htpasswd::{NginxServer, htpasswd};
+pub use http::http;
+pub use mariadb::{MariadbOptions, MariadbServer};
+pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
+pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
 pub use postgres::{PostgresFlavor, PostgresOptions, PostgresServer};
 pub use proxy::Proxy;
+pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
 
@@ -39,8 +55,11 @@ impl Program {
         let installed = self.installed.map(|path| root.join(path));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let on_path = self.on_path;
-        let on_path =
-            std::env::split_paths(&path).filter_map(|folder| on_path.map(|name| folder.join(name)));
+        // Not every user has the folder of the servers on the PATH.
+        let usual = ["/usr/bin", "/usr/sbin"].map(PathBuf::from);
+        let on_path = std::env::split_paths(&path)
+            .chain(usual)
+            .filter_map(|folder| on_path.map(|name| folder.join(name)));
         let mut candidates = installed.into_iter().chain(on_path);
         candidates.find(|program| program.is_file()).ok_or_else(|| {
             let message = format!(
