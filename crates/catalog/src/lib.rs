@@ -8,16 +8,18 @@ pub mod exec;
 pub mod htpasswd;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "ldap")]
+pub mod ldap;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
 #[cfg(feature = "mosquitto")]
 pub mod mosquitto;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
-#[cfg(feature = "ldap")]
-pub mod ldap;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -55,6 +57,8 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "postgres")]
+        Arc::new(postgres::PostgresKind),
         #[cfg(feature = "mariadb")]
         Arc::new(mariadb::MariadbKind),
         #[cfg(feature = "rabbitmq")]

@@ -21,6 +21,9 @@ mod mosquitto;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(test)]
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 #[cfg(test)]
@@ -46,6 +49,8 @@ const BENCHES: &[&str] = &[
     "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
+    #[cfg(feature = "postgres")]
+    "postgres",
     #[cfg(feature = "nats")]
     "nats",
     #[cfg(feature = "mosquitto")]
