@@ -12,6 +12,9 @@ mod htpasswd;
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "ldap")]
+mod ldap;
+#[cfg(test)]
 #[cfg(feature = "mariadb")]
 mod mariadb;
 #[cfg(test)]
@@ -26,9 +29,6 @@ mod postgres;
 #[cfg(test)]
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
-#[cfg(test)]
-#[cfg(feature = "ldap")]
-mod ldap;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
