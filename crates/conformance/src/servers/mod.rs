@@ -2,6 +2,7 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod jetstream;
 mod process;
 mod proxy;
 mod redis;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+pub use jetstream::{JetCluster, JetOptions, RawNats};
 pub use proxy::{Fault, Proxy};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
