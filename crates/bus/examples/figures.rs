@@ -223,8 +223,8 @@ async fn vault(folder: &Path) {
 }
 
 fn scrub() {
-    let minted = || Arc::new(mint::password(mint::os_random).expect("random"));
-    let secrets: Vec<Arc<Secret>> = (0..100_000).map(|_| minted()).collect();
+    let minted = || mint::password(mint::os_random).expect("random");
+    let secrets: Vec<Secret> = (0..100_000).map(|_| minted()).collect();
     let scrubber = Scrubber::new();
     let before = resident();
     let start = Instant::now();

@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "exec")]
+pub mod exec;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -23,5 +25,7 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
     ]
 }

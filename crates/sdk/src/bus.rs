@@ -263,6 +263,22 @@ pub trait Bus: Send + Sync + 'static {
     async fn put_each(&self, bucket: Bucket, writes: Vec<Write>) -> Result<Vec<Put>, Fault>;
     /// Everything under a prefix: whole, or an error.
     async fn list(&self, bucket: Bucket, prefix: &Key) -> Result<Snapshot, Fault>;
+    /// The next part of what [`Bus::list`] answers, by key: what comes after `after`, and about `most`
+    /// entries of it. Fewer than that: there are no more. So that not all of a big list lies in memory at
+    /// once; each part is true by itself, and others may write between two of them.
+    async fn list_part(
+        &self,
+        bucket: Bucket,
+        prefix: &Key,
+        after: Option<&Key>,
+        _most: usize,
+    ) -> Result<Snapshot, Fault> {
+        let mut whole = self.list(bucket, prefix).await?;
+        if let Some(after) = after {
+            whole.entries.retain(|entry| entry.key > *after);
+        }
+        Ok(whole)
+    }
     /// Doorbells for a prefix.
     async fn watch(&self, bucket: Bucket, prefix: &Key) -> Result<Box<dyn Watch>, Fault>;
     /// Adds lines to the history, in order; at least once.

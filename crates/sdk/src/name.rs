@@ -92,6 +92,12 @@ plain_name!(
     "Who needs something from a provider."
 );
 
+impl std::borrow::Borrow<str> for ConsumerName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A login name on a backend: data, never parsed, never put together with other text unescaped.
 ///
 /// Any text without NUL; what a backend cannot take is refused by its adapter's `check`.
@@ -142,7 +148,7 @@ impl From<Login> for String {
 impl From<&ConsumerName> for Login {
     /// The default login of a consumer is its name.
     fn from(name: &ConsumerName) -> Login {
-        Login(name.as_str().into())
+        Login(Arc::clone(&name.0))
     }
 }
 

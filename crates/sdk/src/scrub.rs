@@ -48,11 +48,11 @@ impl Scrubber {
     }
     /// Hides a secret from now on, once more for each time that it is added. `false` if it is shorter
     /// than [`SHORTEST`], and so not looked for.
-    pub fn add(&self, secret: impl Into<Arc<Secret>>) -> bool {
-        self.write().add(secret.into())
+    pub fn add(&self, secret: Secret) -> bool {
+        self.write().add(secret)
     }
     /// Hides many secrets from now on.
-    pub fn add_all(&self, secrets: impl IntoIterator<Item = Arc<Secret>>) {
+    pub fn add_all(&self, secrets: impl IntoIterator<Item = Secret>) {
         let mut index = self.write();
         for secret in secrets {
             index.add(secret);

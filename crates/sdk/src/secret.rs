@@ -1,48 +1,46 @@
 //! One type for every secret. It cannot be printed, serialised or compared in a way that tells its bytes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use zeroize::Zeroize;
 
-/// A password or key, wiped on drop.
+/// A password or key, wiped when its last clone is dropped: clones share the bytes.
 ///
 /// There is no `Display`, no `Serialize`, and `Debug` is a fixed text, so it cannot reach a log, an
 /// error or a snapshot by accident (S-1). Read its bytes with [`Secret::expose`], in as few places as
 /// possible, and never keep a copy.
-pub struct Secret(Box<[u8]>);
+#[derive(Clone)]
+pub struct Secret(Arc<Wiped>);
 
-impl Secret {
-    /// Takes the bytes over.
-    pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
-        Self(bytes.into())
-    }
-    /// The bytes, for a verifier, a connection or a sealed envelope; never for a text that people read.
-    pub fn expose(&self) -> &[u8] {
-        &self.0
-    }
-    /// The bytes as text, where they are UTF-8. A manifest's passwords always are (O-07).
-    pub fn expose_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.0).ok()
-    }
-    /// How many bytes.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-    /// Whether there are no bytes. An empty secret is never a password (S-4).
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
+struct Wiped(Box<[u8]>);
 
-impl Drop for Secret {
+impl Drop for Wiped {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl Clone for Secret {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
+impl Secret {
+    /// Takes the bytes over.
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self(Arc::new(Wiped(bytes.into())))
+    }
+    /// The bytes, for a verifier, a connection or a sealed envelope; never for a text that people read.
+    pub fn expose(&self) -> &[u8] {
+        &self.0.0
+    }
+    /// The bytes as text, where they are UTF-8. A manifest's passwords always are (O-07).
+    pub fn expose_str(&self) -> Option<&str> {
+        std::str::from_utf8(self.expose()).ok()
+    }
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.expose().len()
+    }
+    /// Whether there are no bytes. An empty secret is never a password (S-4).
+    pub fn is_empty(&self) -> bool {
+        self.expose().is_empty()
     }
 }
 
@@ -55,11 +53,11 @@ impl fmt::Debug for Secret {
 impl PartialEq for Secret {
     /// Takes the same time wherever the difference is; only the lengths are told apart early.
     fn eq(&self, other: &Self) -> bool {
-        self.0.len() == other.0.len()
+        self.len() == other.len()
             && self
-                .0
+                .expose()
                 .iter()
-                .zip(&other.0)
+                .zip(other.expose())
                 .fold(0u8, |acc, (a, b)| acc | (a ^ b))
                 == 0
     }

@@ -144,7 +144,8 @@ pub(super) struct Counted {
 impl Up {
     pub(super) fn metrics(&self) -> Result<Counted> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        // The daemon answers only under a name of this machine.
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         ensure!(text.starts_with("HTTP/1.0 200"), "no metrics");

@@ -182,11 +182,11 @@ fn judge(arrows: &[Arrow]) -> Vec<Finding> {
                 format!("{from} leans on anyhow: its errors are typed"),
             );
         }
-        if to == "mesh-conformance" && !dev {
-            refuse(
-                from,
-                format!("{from} ships mesh-conformance: it is for tests"),
-            );
+        // The word `conformance` runs the suite on an author's program; servers stay in tests.
+        let servers = features.iter().any(|f| f == "servers");
+        if to == "mesh-conformance" && !dev && (from != "meshkeeper" || servers) {
+            let what = format!("{from} ships the test servers of mesh-conformance, or all of it");
+            refuse(from, what);
         }
         if to == "mesh-sdk"
             && !dev
@@ -252,6 +252,7 @@ mod tests {
             dev("mesh-bus", "mesh-conformance"),
             arrow("meshkeeper", "mesh-catalog"),
             arrow("meshkeeper", "mesh-bus"),
+            arrow("meshkeeper", "mesh-conformance"),
             arrow("meshkeeper", "anyhow"),
             arrow("xtask", "anyhow"),
         ];
@@ -270,7 +271,8 @@ mod tests {
             dev("mesh-conformance", "mesh-catalog"),
             arrow("mesh-conformance", "mesh-bus"),
             arrow("mesh-catalog", "anyhow"),
-            arrow("meshkeeper", "mesh-conformance"),
+            arrow("mesh-catalog", "mesh-conformance"),
+            arrow("mesh-bus", "mesh-conformance"),
         ] {
             assert_eq!(judge(std::slice::from_ref(&bad)).len(), 1, "{bad:?}");
         }
@@ -304,6 +306,17 @@ mod tests {
             ]),
             []
         );
+    }
+
+    #[test]
+    fn the_test_servers_do_not_ship() {
+        let servers = |dev| Arrow {
+            dev,
+            features: vec!["servers".to_owned()],
+            ..arrow("meshkeeper", "mesh-conformance")
+        };
+        assert_eq!(judge(&[servers(false)]).len(), 1);
+        assert_eq!(judge(&[servers(true)]), []);
     }
 
     #[test]

@@ -233,6 +233,20 @@ impl Bus for EmbeddedBus {
         })
         .await
     }
+    async fn list_part(
+        &self,
+        bucket: Bucket,
+        prefix: &Key,
+        after: Option<&Key>,
+        most: usize,
+    ) -> Result<Snapshot, Fault> {
+        let (prefix, after) = (prefix.clone(), after.cloned());
+        self.read(move |conn| {
+            let part = rows::list_part(conn, bucket, &prefix, after.as_ref(), most);
+            part.map(|snapshot| (snapshot.at.epoch, snapshot))
+        })
+        .await
+    }
     async fn watch(&self, bucket: Bucket, prefix: &Key) -> Result<Box<dyn Watch>, Fault> {
         let Some(writer) = &self.writer else {
             let head = self.head().await?;

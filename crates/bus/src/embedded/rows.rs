@@ -99,6 +99,41 @@ pub(super) fn list(conn: &Connection, bucket: Bucket, prefix: &Key) -> rusqlite:
     Ok(Snapshot { at, entries })
 }
 
+/// At most so many of those under a prefix that come after a key, in one read transaction.
+pub(super) fn list_part(
+    conn: &Connection,
+    bucket: Bucket,
+    prefix: &Key,
+    after: Option<&Key>,
+    most: usize,
+) -> rusqlite::Result<Snapshot> {
+    let tx = conn.unchecked_transaction()?;
+    let at = head(&tx)?;
+    let mut entries = Vec::new();
+    // No key lies between one and the same with a NUL behind it.
+    let next = after.map(|after| format!("{after}\0"));
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    match Under::of(prefix) {
+        None => {
+            let sql = "SELECT key, seq, value FROM entry
+                       WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
+            let mut all = tx.prepare_cached(sql)?;
+            let what = params![bucket.as_str(), next.unwrap_or_default(), limit];
+            collect(&mut all, what, at.epoch, &mut entries)?;
+        }
+        Some(Under { itself, from, to }) => {
+            let sql = "SELECT key, seq, value FROM entry
+                       WHERE bucket = ?1 AND key >= ?2 AND key < ?3 AND (key = ?4 OR key >= ?5)
+                       ORDER BY key LIMIT ?6";
+            let mut below = tx.prepare_cached(sql)?;
+            let start = next.unwrap_or_else(|| itself.clone());
+            let what = params![bucket.as_str(), start, to, itself, from, limit];
+            collect(&mut below, what, at.epoch, &mut entries)?;
+        }
+    }
+    Ok(Snapshot { at, entries })
+}
+
 fn collect(
     statement: &mut CachedStatement<'_>,
     params: &[&dyn rusqlite::ToSql],

@@ -268,6 +268,17 @@ impl Bus for JetstreamBus {
     async fn list(&self, bucket: Bucket, prefix: &Key) -> Result<Snapshot, Fault> {
         self.seat.list(bucket, prefix).await
     }
+    async fn list_part(
+        &self,
+        bucket: Bucket,
+        prefix: &Key,
+        after: Option<&Key>,
+        most: usize,
+    ) -> Result<Snapshot, Fault> {
+        self.seat
+            .list_part(bucket, prefix, after, most.max(1))
+            .await
+    }
     async fn watch(&self, bucket: Bucket, prefix: &Key) -> Result<Box<dyn Watch>, Fault> {
         self.seat.still()?;
         let none = || Fault::Unreachable("its doorbell broke".to_owned());

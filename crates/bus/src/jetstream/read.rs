@@ -167,19 +167,36 @@ impl Seat {
     /// Everything under a prefix. Which keys there are, the leader says; their values come from whichever
     /// server proves that it is as far as the leader was.
     pub(super) async fn list(&self, bucket: Bucket, prefix: &Key) -> Result<Snapshot, Fault> {
+        self.list_part(bucket, prefix, None, usize::MAX).await
+    }
+
+    /// The first `most` of what comes after a key. The names are asked for each time, the values once.
+    pub(super) async fn list_part(
+        &self,
+        bucket: Bucket,
+        prefix: &Key,
+        after: Option<&Key>,
+        most: usize,
+    ) -> Result<Snapshot, Fault> {
         let (at, mut subjects) = self.subjects(&self.names.below(bucket, prefix)).await?;
         let mut entries = Vec::new();
+        // The prefix itself comes before all that is below it.
         if *prefix != Key::everything()
+            && after.is_none_or(|after| prefix > after)
             && let Some(entry) = self.get(bucket, prefix).await?
         {
             entries.push(entry);
         }
+        if let Some(after) = after {
+            let after = self.names.subject(bucket, after);
+            subjects.retain(|subject| *subject > after);
+        }
         subjects.sort_unstable();
+        subjects.truncate(most.saturating_sub(entries.len()));
         let pages: Vec<Vec<String>> = subjects.chunks(PAGE).map(<[String]>::to_vec).collect();
         let pages = pages.into_iter().map(|page| self.page(at, page));
         let found: Vec<BTreeMap<String, (u64, Vec<u8>)>> =
             stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-        let mut newest = at;
         for (subject, (seq, value)) in found.into_iter().flatten() {
             let Some((_, key)) = self.names.key(&subject) else {
                 return Err(Fault::Corrupt(format!("{subject} is no key")));
@@ -190,10 +207,8 @@ impl Seat {
                 value,
             });
         }
-        for entry in &entries {
-            newest = newest.max(entry.rev.seq);
-        }
         entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let newest = entries.iter().fold(at, |at, entry| at.max(entry.rev.seq));
         self.saw(newest);
         Ok(Snapshot {
             at: self.rev(newest),

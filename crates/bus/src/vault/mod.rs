@@ -31,6 +31,9 @@ pub use key::{KEY_FILE, KeySource};
 /// The store's file in the data folder.
 pub const FILE: &str = "secrets.db";
 
+/// So many secrets are read at once.
+const PART: usize = 4_096;
+
 /// The sealed secrets of one installation. Dropping it finishes what was begun.
 pub struct SealedVault {
     keys: Arc<Keys>,
@@ -134,15 +137,48 @@ impl SealedVault {
         Ok(ids)
     }
 
-    /// Every secret of a provider, oldest first, in one read. One that does not open does not stop the
-    /// others.
+    /// Every secret of a provider, oldest first. One that does not open does not stop the others.
     pub async fn open_many(&self, provider: &ProviderName) -> Result<Vec<Kept>, VaultFault> {
+        let mut all = Vec::new();
+        self.open_each(provider, |kept| all.push(kept)).await?;
+        Ok(all)
+    }
+
+    /// The same, handed over one by one, so that not all of them lie in memory beside what is made of
+    /// them.
+    pub async fn open_each(
+        &self,
+        provider: &ProviderName,
+        mut each: impl FnMut(Kept),
+    ) -> Result<(), VaultFault> {
+        let mut after = 0;
+        loop {
+            let part = self.open_part(provider, after).await?;
+            let Some((last, _)) = part.last() else {
+                return Ok(());
+            };
+            after = *last;
+            let ends = part.len() < PART;
+            part.into_iter().for_each(|(_, kept)| each(kept));
+            if ends {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn open_part(
+        &self,
+        provider: &ProviderName,
+        after: i64,
+    ) -> Result<Vec<(i64, Kept)>, VaultFault> {
         let (keys, provider) = (Arc::clone(&self.keys), provider.clone());
         self.read(move |reads| {
-            let rows = reads.read(|conn| store::all_of(conn, provider.as_str()));
+            let rows = reads.read(|conn| store::part_of(conn, provider.as_str(), after, PART));
             let rows = rows.map_err(fault)?.unwrap_or_default();
             rows.into_iter()
-                .map(|(consumer, id, bytes)| open_row(&keys, &provider, consumer, id, bytes))
+                .map(|(n, consumer, id, bytes)| {
+                    open_row(&keys, &provider, consumer, id, bytes).map(|kept| (n, kept))
+                })
                 .collect()
         })
         .await

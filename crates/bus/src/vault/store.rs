@@ -91,16 +91,25 @@ pub(super) fn ids(
     .collect()
 }
 
-/// Everything of a provider, oldest first: consumer, id, envelope.
-pub(super) fn all_of(
+/// One row out of many: its number, consumer, id and envelope.
+pub(super) type Numbered = (i64, String, String, Vec<u8>);
+
+/// What a provider has after a number, oldest first, at most so many.
+pub(super) fn part_of(
     conn: &Connection,
     provider: &str,
-) -> rusqlite::Result<Vec<(String, String, Vec<u8>)>> {
-    conn.prepare("SELECT consumer, id, envelope FROM secret WHERE provider = ?1 ORDER BY n")?
-        .query_map([provider], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?
-        .collect()
+    after: i64,
+    most: usize,
+) -> rusqlite::Result<Vec<Numbered>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    conn.prepare_cached(
+        "SELECT n, consumer, id, envelope FROM secret WHERE provider = ?1 AND n > ?2
+         ORDER BY n LIMIT ?3",
+    )?
+    .query_map(params![provider, after, most], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    })?
+    .collect()
 }
 
 /// What the writer is asked for.

@@ -6,6 +6,7 @@ mod child;
 mod crash;
 mod epoch;
 mod full;
+mod parts;
 mod readonly;
 mod secrets;
 mod suite;

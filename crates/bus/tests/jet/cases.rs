@@ -170,3 +170,45 @@ async fn b5_a_bus_that_is_full_says_so_and_is_still_read() {
         .expect("list");
     assert_eq!(list.entries.len(), n, "something was thrown away for it");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b5_the_parts_of_a_list_are_the_list_on_nats() {
+    let ground = Ground::of(1).await;
+    let bus = ground.open_known().await;
+    let mut writes: Vec<Write> = (0..1203)
+        .map(|n| Write {
+            key: Key::of(&["cache", &n.to_string()]),
+            expect: Expect::Absent,
+            value: n.to_string().into_bytes(),
+        })
+        .collect();
+    for key in [&["cache"][..], &["cache", "1", "deep"], &["cache-2", "a"]] {
+        writes.push(Write {
+            key: Key::of(key),
+            expect: Expect::Absent,
+            value: Vec::new(),
+        });
+    }
+    let puts = bus.put_each(Bucket::Record, writes).await.expect("put");
+    assert!(puts.iter().all(|put| matches!(put, Put::Done(_))));
+    for prefix in [Key::everything(), Key::of(&["cache"]), Key::of(&["none"])] {
+        let whole = bus.list(Bucket::Record, &prefix).await.expect("list");
+        for most in [1, 500, 1204, 5000] {
+            let mut parts: Vec<mesh_sdk::bus::Entry> = Vec::new();
+            // One by one the first ten do.
+            while most > 1 || parts.len() < 10 {
+                let after = parts.last().map(|entry| &entry.key);
+                let part = bus.list_part(Bucket::Record, &prefix, after, most).await;
+                let part = part.expect("part").entries;
+                let ends = part.len() < most;
+                parts.extend(part);
+                if ends {
+                    break;
+                }
+            }
+            let wanted = whole.entries.get(..parts.len()).expect("no longer");
+            assert_eq!(parts, wanted, "{prefix} by {most}");
+            assert!(most == 1 || parts.len() == whole.entries.len());
+        }
+    }
+}

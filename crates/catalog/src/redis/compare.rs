@@ -17,8 +17,6 @@ pub(super) type Wish<'a> = mesh_sdk::Provision<'a, RedisValues>;
 
 /// What is worked out once for each wish.
 pub(super) struct Expected {
-    /// The verifier of the password, if there is a password.
-    pub(super) hash: Option<Hash>,
     /// A keyed hash of the description that was last found to be as asked; 0 for none. The same text
     /// means the same, so a healthy pass compares this and nothing else.
     pub(super) held_as: AtomicU64,
@@ -27,9 +25,13 @@ pub(super) struct Expected {
 /// The expectations of a wish.
 pub(super) fn expected(wish: &Wish<'_>) -> Arc<Expected> {
     wish.memo(|| Expected {
-        hash: wish.password().map(|password| hash_of(password.expose())),
         held_as: AtomicU64::new(0),
     })
+}
+
+/// The verifier of a wish's password, if there is one. It is quicker made anew than kept for each wish.
+pub(super) fn verifier(wish: &Wish<'_>) -> Option<Hash> {
+    wish.password().map(|password| hash_of(password.expose()))
 }
 
 /// The SHA-256 of a password in lower-case hex, as Redis keeps it.
@@ -69,7 +71,7 @@ pub(super) struct Diff {
 
 /// Compares. An error is a rule in the wish that this server does not know.
 pub(super) fn diff(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<Diff, Error> {
-    let hash = expected(wish).hash;
+    let hash = verifier(wish);
     let fits = hash.is_some_and(|hash| shown.hashes.contains(&hash));
     let switch = match (wish.enabled(), shown.on) {
         (true, false) => Some(Difference::Disabled),

@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "exec")]
+mod exec;
+#[cfg(test)]
 mod judged;
 #[cfg(test)]
 #[cfg(feature = "redis")]
@@ -12,6 +15,8 @@ use mesh_catalog::catalogue;
 const BENCHES: &[&str] = &[
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "exec")]
+    "exec",
 ];
 
 #[test]

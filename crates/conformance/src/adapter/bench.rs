@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mesh_sdk::adapter::ProviderSettings;
 use serde_json::Value;
 
-use crate::servers::{Fault, Result};
+use crate::basics::{Fault, Result, free_port};
 
 /// What a bench gives where the backend has no such thing: the trial is skipped, and this says why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,12 @@ pub trait Bench: Send + Sync {
     fn name(&self) -> String;
     /// How the adapter reaches it, through something that can misbehave ([`Bench::fault`]).
     fn settings(&self) -> ProviderSettings;
+    /// The same for a server that is not there: by default on a port where nobody listens.
+    fn nowhere(&self) -> Result<ProviderSettings> {
+        let mut settings = self.settings();
+        settings.port = free_port()?;
+        Ok(settings)
+    }
     /// Values that give `consumer` something to do.
     fn values(&self, consumer: &str) -> Value;
     /// Others, with rights that the first ones lack, and without some that they have.

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::bench::{Bench, Done};
+use crate::basics::{Result, ServerError};
 use crate::report::Outcome;
-use crate::servers::{Result, ServerError};
 
 /// No call on a healthy local server takes longer.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -29,7 +29,7 @@ pub async fn run(kind: &dyn AnyKind, bench: &dyn Bench) -> Report {
     for trial in trials::ALL {
         let outcome = (trial.run)(&ground).await;
         // Whatever a trial did to the network is over with it.
-        bench.fault(crate::servers::Fault::None);
+        bench.fault(crate::basics::Fault::None);
         report.note(trial.name, outcome.into());
     }
     report

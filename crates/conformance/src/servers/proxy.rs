@@ -6,21 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::Result;
-
-/// What the proxy does with connections that are made from now on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// Hands everything on.
-    None,
-    /// Takes connections and never says a word.
-    Silent,
-    /// Hands so many bytes of the server's answers on, and says nothing more.
-    StallAfter(usize),
-    /// Hands so many bytes of the server's answers on, and then closes. All that the client sent before
-    /// has reached the server.
-    CutAfter(usize),
-}
+use super::{Fault, Result};
 
 /// What each connection's client sent, in the order of their making.
 type Asked = Arc<Mutex<Vec<Vec<u8>>>>;

@@ -15,7 +15,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("import", "importing"),
     ("bus", "the NATS bus"),
     ("agent", "tasks"),
-    ("conformance", "the exec adapter"),
 ];
 
 /// The part that a word comes with, if it is not built yet.
@@ -48,6 +47,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "A person's word",
         &["adopt", "approve", "ack", "silence", "pause", "resume"],
     ),
+    ("For authors of adapters", &["conformance"]),
 ];
 
 const EXITS: &[(&str, &str)] = &[
@@ -79,6 +79,10 @@ const EXITS: &[(&str, &str)] = &[
     (
         "doctor",
         "0 in order · 3 something was found · 1 could not look",
+    ),
+    (
+        "conformance",
+        "0 no trial failed · 3 one did · 1 could not run",
     ),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -87,9 +88,8 @@ pub enum Word {
     /// Run a program for each task
     #[command(hide = true)]
     Agent(Rest),
-    /// Run the conformance suite on an adapter
-    #[command(hide = true)]
-    Conformance(Rest),
+    /// Run the conformance suite on an adapter that is a program of yours
+    Conformance(ConformanceArgs),
 }
 
 /// Arguments of a word that is not built yet: anything, so that the answer is the reason.
@@ -129,6 +129,29 @@ pub struct CompletionsArgs {
     /// Which shell
     #[arg(value_enum)]
     pub shell: Shell,
+}
+
+/// `conformance`.
+#[derive(Debug, Clone, Args)]
+pub struct ConformanceArgs {
+    /// The adapter: a program that speaks the protocol of docs/spec/exec-adapter.md
+    #[arg(long, value_name = "PROGRAM")]
+    pub exec: PathBuf,
+    /// The program that does things to the backend behind its back; it never ships with the adapter
+    #[arg(long, value_name = "PROGRAM")]
+    pub bench: PathBuf,
+    /// An argument of the adapter; may be given more than once
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub arg: Vec<String>,
+    /// A JSON file with what both are told of the backend: the provider's `settings`
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+    /// The admin login that both are handed
+    #[arg(long, value_name = "USER")]
+    pub admin: Option<String>,
+    /// A file with its password
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub admin_password_file: Option<PathBuf>,
 }
 
 /// `up`.

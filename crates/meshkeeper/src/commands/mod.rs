@@ -5,6 +5,7 @@ mod apply;
 mod check;
 mod completions;
 mod conditions;
+mod conformance;
 mod credentials;
 mod demo;
 mod doctor;
@@ -88,7 +89,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Import(_) => refuse("import"),
         Word::Bus(_) => refuse("bus"),
         Word::Agent(_) => refuse("agent"),
-        Word::Conformance(_) => refuse("conformance"),
+        Word::Conformance(args) => conformance::run(args, cx),
         Word::Demo => demo::run(cx),
         Word::Up(args) => up::run(args, cx),
         Word::Apply => apply::run(cx),

@@ -292,7 +292,7 @@ impl NodeRecords {
             return record;
         };
         let mut record = record.unwrap_or_else(|| Record::new(wanted.login.clone()));
-        record.unknown.get_or_insert_with(|| down.clone());
+        record.unknown.get_or_insert_with(|| Box::new(down.clone()));
         Some(record)
     }
 }

@@ -216,9 +216,14 @@ impl Daemon {
         let bus = self.installation.bus.as_ref();
         self.generation = publish::put(bus, &mut built, self.clock.now()).await?;
         self.wishes = std::mem::take(&mut built.wishes);
+        // They are on the bus now.
+        built.entries = Vec::new();
         self.settle_loops(manifest).await?;
         for (name, seats) in &self.loops {
-            let mut wish = self.wishes.remove(name).unwrap_or_default();
+            // A loop that has just been started has its wish.
+            let Some(mut wish) = self.wishes.remove(name) else {
+                continue;
+            };
             for (i, running) in seats.running.iter().enumerate() {
                 let last = i + 1 == seats.running.len();
                 let own = if last {
@@ -245,6 +250,11 @@ impl Daemon {
     /// Loops of providers that changed are stopped and started anew; those that left are stopped, and
     /// what they hold is left. A provider that cannot be read keeps the loop it has (O-29).
     async fn settle_loops(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
+        self.stop_changed(manifest).await;
+        self.start_missing(manifest).await
+    }
+
+    async fn stop_changed(&mut self, manifest: &Manifest) {
         let names: Vec<ProviderName> = self.loops.keys().cloned().collect();
         for name in names {
             let keep = match (manifest.providers.get(&name), self.loops.get(&name)) {
@@ -258,6 +268,9 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    async fn start_missing(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
         self.without_loop.clear();
         for provider in manifest.providers.values() {
             if !self.loops.contains_key(&provider.name) {
@@ -271,7 +284,12 @@ impl Daemon {
     async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
         let stop = self.stop.child_token();
         let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
-        let seats = match self.common.open(provider, &Machine, &stop).await {
+        // Without its wish no loop starts: an empty one would let everybody go.
+        let Some(wish) = self.wishes.get(&provider.name) else {
+            return Ok(());
+        };
+        let opened = self.common.open(provider, &Machine, wish, &stop).await;
+        let seats = match opened {
             Ok(seats) => seats,
             Err(fault) => {
                 let closed = fault.closed();
@@ -289,8 +307,14 @@ impl Daemon {
         let said = words::read(self.installation.bus.as_ref()).await?;
         self.asked = self.asked.max(said.pass());
         let mut running = Vec::with_capacity(seats.len());
-        for mut seat in seats {
-            seat.set_wish(self.wishes.get(&provider.name).cloned().unwrap_or_default());
+        let mut wish = self.wishes.remove(&provider.name).unwrap_or_default();
+        let last = seats.len().saturating_sub(1);
+        for (i, mut seat) in seats.into_iter().enumerate() {
+            seat.set_wish(if i == last {
+                std::mem::take(&mut wish)
+            } else {
+                wish.clone()
+            });
             seat.hear_words(&said);
             seat.inner.core_mut().hint();
             info!(provider = seat.inner.label(), "the loop starts");
@@ -307,7 +331,8 @@ impl Daemon {
             return;
         }
         let manifest = read_lock(&self.manifest);
-        if let Err(fault) = self.settle_loops(&manifest).await {
+        // Loops that run have taken their wishes with them: only a new wish stops and starts those.
+        if let Err(fault) = self.start_missing(&manifest).await {
             error!("the loops could not be started: {fault}");
         }
     }

@@ -10,7 +10,9 @@ use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::{ConditionType, Reason};
 use mesh_sdk::decide::Settings;
 use mesh_sdk::handle::AdapterHandle;
-use mesh_sdk::harness::{Limits, Mint, Observer, Parts, Provisioner, Scrub, StoreFault};
+use mesh_sdk::harness::{
+    Limits, Mint, Observer, Parts, ProviderWish, Provisioner, Scrub, StoreFault,
+};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{Marker, ProviderName, Secret};
@@ -113,11 +115,13 @@ impl Common {
         }
     }
 
-    /// Opens the loops of one provider, one for each node (H-21). Reads the store; writes nothing.
+    /// Opens the loops of one provider, one for each node (H-21); `wish` is what they
+    /// will be told. Reads the store; writes nothing.
     pub async fn open(
         &self,
         provider: &Provider,
         source: &dyn SecretSource,
+        wish: &ProviderWish,
         stop: &CancellationToken,
     ) -> Opened {
         let resolved = provider
@@ -140,7 +144,7 @@ impl Common {
                         error: self.scrubbed(error),
                     })?;
             let node = several.then(|| node.name.clone());
-            seats.push(self.seat(provider, node, adapter, stop).await?);
+            seats.push(self.seat(provider, node, adapter, (wish, stop)).await?);
         }
         Ok(seats)
     }
@@ -150,7 +154,7 @@ impl Common {
         provider: &Provider,
         node: Option<String>,
         adapter: AdapterHandle,
-        stop: &CancellationToken,
+        (wish, stop): (&ProviderWish, &CancellationToken),
     ) -> Result<Seat, OpenFault> {
         let scrubber = Arc::clone(&self.scrubber);
         let scrub: Scrub = Arc::new(move |text| scrubber.scrub(text).into_owned());
@@ -172,7 +176,7 @@ impl Common {
             observers: self.observers.clone(),
             stop: stop.clone(),
         };
-        let inner = Provisioner::open(parts).await?;
+        let inner = Provisioner::open_for(parts, wish).await?;
         let around = (Arc::clone(&self.bus), self.clock, Arc::clone(&self.tally));
         let seat = Seat::of(provider.name.clone(), inner, adapter, around).await;
         Ok(seat.map_err(StoreFault::from)?)

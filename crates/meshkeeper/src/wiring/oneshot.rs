@@ -80,7 +80,7 @@ pub async fn apply(
     );
     let mut outcome = Outcome::default();
     let current = read_lock(&manifest);
-    let seats = open_all(&common, &current, &stop, &mut outcome).await?;
+    let seats = open_all(&common, &current, &built, &stop, &mut outcome).await?;
     fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     let mut running = tokio::task::JoinSet::new();
     for mut seat in seats {
@@ -138,12 +138,15 @@ pub fn read_lock(manifest: &Arc<RwLock<Arc<Manifest>>>) -> Arc<Manifest> {
 async fn open_all(
     common: &Common,
     manifest: &Manifest,
+    built: &Built,
     stop: &CancellationToken,
     outcome: &mut Outcome,
 ) -> Result<Vec<Seat>, RunFault> {
     let mut seats = Vec::new();
+    let none = ProviderWish::default();
     for provider in manifest.providers.values() {
-        match common.open(provider, &Machine, stop).await {
+        let wish = built.wishes.get(&provider.name).unwrap_or(&none);
+        match common.open(provider, &Machine, wish, stop).await {
             Ok(opened) => seats.extend(opened),
             Err(fault) => match (fault.closed(), fault) {
                 (Some(closed), _) => {
@@ -243,7 +246,7 @@ pub async fn plan(
         tally: Arc::default(),
     };
     let mut outcome = Outcome::default();
-    let seats = open_all(&common, &manifest, &stop, &mut outcome).await?;
+    let seats = open_all(&common, &manifest, &plan.built, &stop, &mut outcome).await?;
     plan.without_loop = outcome.without_loop;
     let mut looking = tokio::task::JoinSet::new();
     for mut seat in seats {

@@ -46,7 +46,7 @@ impl Tally {
 }
 
 fn leaving(core: &Core, now: mesh_sdk::Time) -> usize {
-    let leaving = core.slots().iter().filter(|slot| {
+    let leaving = core.departures_under_way().filter(|slot| {
         let departure = slot.record.departure.as_deref();
         !slot.record.adopted
             && departure.is_some_and(|d| d.phase() == Phase::Leaving && d.left_alone.is_none())

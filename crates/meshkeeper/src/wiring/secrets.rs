@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mesh_bus::vault::SealedVault;
+use mesh_bus::vault::{Kept, SealedVault};
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::provision::Digest;
@@ -23,6 +23,9 @@ pub enum Known {
     /// The bus names a version that the secret store does not hold, or that does not open.
     Missing(String),
 }
+
+/// So many versions are read at once.
+const PART: usize = 4_096;
 
 /// A secret that the store holds: its id, and the secret or why it does not open.
 type Found = (SecretId, Result<Secret, VaultFault>);
@@ -89,23 +92,22 @@ impl Secrets {
         provider: &ProviderName,
     ) -> Result<HashMap<ConsumerName, Known>, SecretsFault> {
         let versions = self.versions(provider).await?;
-        let mut kept: HashMap<ConsumerName, Vec<Found>> = HashMap::new();
-        for one in self.vault.open_many(provider).await? {
+        let mut known = HashMap::with_capacity(versions.len());
+        let keep = |one: Kept| {
             if let Ok(secret) = &one.secret {
                 self.scrubber.add(secret.clone());
             }
-            kept.entry(one.consumer)
-                .or_default()
-                .push((one.id, one.secret));
-        }
-        let mut known = HashMap::new();
-        for (consumer, stored) in versions {
-            let all = kept.remove(&consumer).unwrap_or_default();
-            let found = all.into_iter().find(|(id, _)| *id == stored.id);
-            known.insert(consumer, in_force(found));
-        }
-        for (consumer, mut oldest_first) in kept {
-            known.insert(consumer, in_force(oldest_first.pop()));
+            // Without a version the newest counts, and they come oldest first.
+            let counts = versions
+                .get(&one.consumer)
+                .is_none_or(|stored| stored.id == one.id);
+            if counts {
+                known.insert(one.consumer, in_force(Some((one.id, one.secret))));
+            }
+        };
+        self.vault.open_each(provider, keep).await?;
+        for consumer in versions.into_keys() {
+            known.entry(consumer).or_insert_with(|| in_force(None));
         }
         Ok(known)
     }
@@ -115,28 +117,28 @@ impl Secrets {
         provider: &ProviderName,
     ) -> Result<HashMap<ConsumerName, Stored>, SecretsFault> {
         let prefix = Key::of(&[provider.as_str()]);
-        let snapshot = self.bus.list(Bucket::Version, &prefix).await?;
-        let mut versions = HashMap::with_capacity(snapshot.entries.len());
-        for entry in snapshot.entries {
-            let consumer = entry
-                .key
-                .as_str()
-                .rsplit('.')
-                .next()
-                .and_then(|t| ConsumerName::new(t).ok());
-            let version: VersionEntry = serde_json::from_slice(&entry.value)
-                .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
-            if let Some(consumer) = consumer {
-                versions.insert(
-                    consumer,
-                    Stored {
-                        id: version.id,
-                        rev: entry.rev,
-                    },
-                );
+        let mut versions = HashMap::new();
+        let mut after: Option<Key> = None;
+        loop {
+            let bus = &self.bus;
+            let part = bus.list_part(Bucket::Version, &prefix, after.as_ref(), PART);
+            let part = part.await?.entries;
+            let ends = part.len() < PART;
+            after = part.last().map(|entry| entry.key.clone());
+            for entry in part {
+                let consumer = entry.key.as_str().rsplit('.').next();
+                let consumer = consumer.and_then(|t| ConsumerName::new(t).ok());
+                let version: VersionEntry = serde_json::from_slice(&entry.value)
+                    .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
+                if let Some(consumer) = consumer {
+                    let (id, rev) = (version.id, entry.rev);
+                    versions.insert(consumer, Stored { id, rev });
+                }
+            }
+            if ends {
+                return Ok(versions);
             }
         }
-        Ok(versions)
     }
 
     pub(super) async fn version(

@@ -80,6 +80,7 @@ impl Builder<'_> {
                 .wishes
                 .insert(provider.clone(), ProviderWish::default());
         }
+        built.entries.reserve(manifest.provisions.len());
         let mut known: BTreeMap<&ProviderName, HashMap<ConsumerName, Known>> = BTreeMap::new();
         for provider in manifest.providers.keys() {
             let found = match self.secrets {
@@ -269,12 +270,15 @@ fn fact(kind: ConditionType, needed: &Needed, reason: Reason, message: String) -
 }
 
 fn fingerprint(built: &Built) -> String {
-    let lines: Vec<Vec<u8>> = built
-        .entries
-        .iter()
-        .map(|e| serde_json::to_vec(e).unwrap_or_default())
-        .collect();
-    let parts: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
-    let digest = keyed(&Secret::from("wish"), b"fingerprint", &parts);
+    let key = Secret::from("wish");
+    let digest = |parts: &[&[u8]]| keyed(&key, b"fingerprint", parts);
+    // In parts, so that not all lines lie in memory at once.
+    let parts = built.entries.chunks(1024).map(|part| {
+        let lines = part.iter().map(serde_json::to_vec);
+        let lines: Vec<Vec<u8>> = lines.map(Result::unwrap_or_default).collect();
+        digest(&lines.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    });
+    let parts: Vec<[u8; 32]> = parts.collect();
+    let digest = digest(&parts.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>());
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }

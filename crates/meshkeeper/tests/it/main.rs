@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod commands;
+mod conformance;
 mod demo;
 mod kind;
 mod manifest;

@@ -132,6 +132,65 @@ fn o29_refused_entries_keep_what_they_had_and_the_others_go_on() {
 }
 
 #[test]
+fn r8_o29_a_provider_that_is_refused_keeps_its_loop_and_nobody_begins_to_leave() {
+    let (lab, redis, _up) = daemon(&["web", "api"]);
+    let good = cache(&redis, SHORT, ["web", "api"]);
+    lab.manifest(&good.replace("url = \"redis:", "url = \"radish:"));
+    until("the mistake is told", 20, || {
+        let all = lab.conditions();
+        match all.iter().any(|c| c.starts_with("Refused ")) {
+            true => Ok(()),
+            false => Err(all),
+        }
+    });
+    all_stay(&lab, &redis, &["web", "api"]);
+    redis.ask(&["ACL", "DELUSER", "web"]);
+    until_true("its loop heals on", 20, || {
+        (redis.users().contains("web"), redis.users())
+    });
+    lab.manifest(&good);
+    settled(&lab);
+    for name in ["web", "api"] {
+        let events = lab.events(name);
+        assert!(!events.contains(&"leaving".to_owned()), "{events:?}");
+    }
+}
+
+#[test]
+fn r8_o29_a_loop_that_must_wait_lets_nobody_of_the_others_leave() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    redis.ask(&["CONFIG", "SET", "requirepass", "the-first-password"]);
+    let redis = redis.with_password("the-first-password");
+    lab.write("cache.password", "the-first-password");
+    let admin = "admin = { user = \"default\", password = { file = \"cache.password\" } }";
+    let mut text = cache(&redis, &format!("{SHORT}\n{admin}"), ["web"]);
+    text.push_str(
+        "\n[provider.other]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:1\"\n\
+         admin = { user = \"default\", password = { file = \"not.there\" } }\n",
+    );
+    need(&mut text, "api", "other", "");
+    lab.manifest(&text);
+    let _up = lab.up(&[]);
+    until_true("web is there", 20, || {
+        (redis.users().contains("web"), redis.users())
+    });
+    told(&lab, "SecretUnreadable other");
+    // The other one is tried again and again meanwhile; the admin of this one gets another password.
+    redis.ask(&["CONFIG", "SET", "requirepass", "the-second-password"]);
+    let redis = redis.with_password("the-second-password");
+    lab.write("cache.password", "the-second-password");
+    redis.ask(&["ACL", "DELUSER", "web"]);
+    until_true("web is healed with the new one", 45, || {
+        (redis.users().contains("web"), redis.users())
+    });
+    stays("web stays", Duration::from_secs(3), || {
+        let events = lab.events("web");
+        let fine = redis.users().contains("web") && !events.contains(&"leaving".to_owned());
+        (fine, events)
+    });
+}
+
+#[test]
 fn o28_a_password_source_that_is_missing_never_clears_the_password() {
     let (lab, redis) = (Lab::new(), Redis::start());
     let path = lab.write("web.password", "the-first-password\n");

@@ -13,7 +13,7 @@ impl Core {
     /// claimed before, so that a login which somebody else makes meanwhile is theirs (H-18, H-23).
     pub fn not_sent(&mut self, i: usize) {
         let slot = &mut self.slots[i];
-        if let Some((intent, adopted)) = slot.before.take() {
+        if let Some((intent, adopted)) = slot.before.take().map(|before| *before) {
             slot.record.intent = intent;
             slot.record.adopted = adopted;
             slot.todo = None;
@@ -100,7 +100,7 @@ impl Core {
             self.settings.verify_every
         };
         record.not_before = (!wait.is_zero()).then(|| now + wait);
-        record.failed = Some(error.clone());
+        record.failed = Some(Box::new(error.clone()));
         slot.dirty = true;
         self.happenings.push((i, Happening::Failed(error)));
     }

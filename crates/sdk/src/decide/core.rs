@@ -205,9 +205,21 @@ impl Core {
         core
     }
 
-    /// Stamps that were bounded are stored so: the next process must not bound them anew, or what waits
+    /// What the adapter can do, where it learns that only from what it first reaches. To be called
+    /// before [`Core::begin`]. Who cannot be asked any more is created once, as at a start (H-10).
+    pub fn set_capabilities(&mut self, caps: Capabilities) {
+        if self.caps.holds != caps.holds {
+            for slot in &mut self.slots {
+                slot.blind = (!caps.holds).then_some(Why::Started);
+            }
+        }
+        self.caps = caps;
+    }
+
+    /// Takes in one more record that was stored, before the first wish. Stamps that were bounded are
+    /// stored so: the next process must not bound them anew, or what waits
     /// for them would wait until the clock caught up (O-37).
-    fn load(&mut self, consumer: ConsumerName, mut record: Record, now: Time) {
+    pub(crate) fn load(&mut self, consumer: ConsumerName, mut record: Record, now: Time) {
         let before = record.clone();
         record.clamp(now, &self.settings);
         let bounded = record != before;
@@ -238,6 +250,10 @@ impl Core {
     /// nothing any more; one that was never stored may stand for another consumer after a later wish.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+    /// The slots of those that are asked for no more and not gone yet.
+    pub fn departures_under_way(&self) -> impl Iterator<Item = &Slot> {
+        self.departing.iter().map(|i| &self.slots[*i])
     }
     /// The slot of a consumer.
     pub fn slot_of(&self, consumer: &ConsumerName) -> Option<usize> {

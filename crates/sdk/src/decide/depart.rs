@@ -349,7 +349,7 @@ impl Core {
                 departure.left_alone = Some(error.message().to_owned());
             }
         }
-        slot.record.failed = Some(error.clone());
+        slot.record.failed = Some(Box::new(error.clone()));
         self.happenings.push((i, Happening::Failed(error)));
     }
 }

@@ -1,12 +1,14 @@
 //! What a pass found and cannot fix: the raw facts behind conditions.
 
+use std::time::Duration;
+
 use super::brake::check_interval;
 use super::conditions::Seen;
 use super::core::Core;
 use super::record::{Last, Unknown};
 use super::settings::TUG_CHANGES;
 use super::slot::{Happening, SecretState, Slot};
-use crate::answer::Difference;
+use crate::answer::{Difference, Differences};
 use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
 use crate::error::Class;
 use crate::name::ConsumerName;
@@ -64,7 +66,7 @@ impl Core {
         let mut newest: Option<&Unknown> = None;
         let mut count = 0;
         for slot in self.slots.iter().filter(|s| s.wanted.is_some()) {
-            let unknown = slot.record.unknown.as_ref();
+            let unknown = slot.record.unknown.as_deref();
             let unknown = unknown.filter(|u| u.class != Class::ReadOnly && long(u))?;
             count += 1;
             newest = newest
@@ -187,12 +189,12 @@ impl Core {
         let name = slot.consumer.as_str();
         let record = &slot.record;
         let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
-        let every = |n: u32| check_interval(&self.settings, n).as_secs() / 60;
+        let every = |n: u32| length(check_interval(&self.settings, n));
+        let changed = record.changed.as_deref().unwrap_or("not known how");
         if record.strikes > 0 {
             let message = format!(
-                "lost again after {} successful repairs: {}; checked every {} min",
+                "lost again after {} successful repairs: {changed}; checked every {}",
                 record.strikes,
-                what_differs(&record.last),
                 every(record.strikes)
             );
             push(T::Braked, Reason::LostAgain, message);
@@ -200,10 +202,9 @@ impl Core {
         if record.tug > 0 {
             let last = record.changes.last();
             let message = format!(
-                "changed {TUG_CHANGES} times within an hour after being held, last {} min ago: {}; \
-                 checked every {} min",
-                last.map_or(0, |at| now.since(*at).as_secs() / 60),
-                what_differs(&record.last),
+                "changed {TUG_CHANGES} times within an hour after being held, last {} ago: {changed}; \
+                 checked every {}",
+                length(last.map_or(Duration::ZERO, |at| now.since(*at))),
                 every(record.tug)
             );
             push(T::TugOfWar, Reason::ChangedAgain, message);
@@ -213,10 +214,12 @@ impl Core {
                 warning: Some(warning),
                 ..
             } => push(T::GrantsSurplus, Reason::Unexplained, warning.to_string()),
-            Last::Lost { differences, .. }
-                if differences.contains(Difference::PasswordNotEnforced) =>
-            {
-                let what = what_differs(&record.last);
+            Last::Lost {
+                differences,
+                detail,
+                ..
+            } if differences.contains(Difference::PasswordNotEnforced) => {
+                let what = what_differs(*differences, detail);
                 push(T::PasswordNotEnforced, Reason::Unexplained, what);
             }
             _ => {}
@@ -286,20 +289,19 @@ impl Slot {
     }
 }
 
-/// How it differed at the last look.
-fn what_differs(last: &Last) -> String {
-    match last {
-        Last::Lost {
-            differences,
-            detail,
-            ..
-        } if detail.is_empty() => differences.to_string(),
-        Last::Lost {
-            differences,
-            detail,
-            ..
-        } => format!("{differences} ({detail})"),
-        _ => "held at the last look".to_owned(),
+/// How it differs, in words.
+pub(super) fn what_differs(differences: Differences, detail: &str) -> String {
+    match detail {
+        "" => differences.to_string(),
+        detail => format!("{differences} ({detail})"),
+    }
+}
+
+/// A length for people: seconds below a minute, else whole minutes.
+fn length(length: Duration) -> String {
+    match length.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
     }
 }
 

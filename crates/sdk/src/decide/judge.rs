@@ -2,6 +2,7 @@
 
 use super::brake::{check_interval, note_change};
 use super::core::Core;
+use super::facts::what_differs;
 use super::record::{Last, Unknown};
 use super::settings::{BRAKE_MAX, TUG_WINDOW};
 use super::slot::{Happening, SecretState, Slot, Step, Why};
@@ -56,11 +57,11 @@ impl Core {
             }
             unknown => {
                 let since = unknown.as_ref().map_or(since, |before| before.since);
-                *unknown = Some(Unknown {
+                *unknown = Some(Box::new(Unknown {
                     since,
                     class: error.class(),
                     why: why.clone(),
-                });
+                }));
                 slot.dirty = true;
                 self.happenings.push((i, Happening::BecameUnknown(why)));
             }
@@ -107,6 +108,7 @@ impl Core {
         record.failures = 0;
         record.run = run_no;
         ease_tug(slot, now, &self.settings);
+        forget_change(slot);
         self.settle(i, now);
     }
 
@@ -167,7 +169,7 @@ impl Core {
             return;
         }
         self.pass.gone += usize::from(self.slots[i].is_applied());
-        self.count_loss(i, now);
+        self.count_loss(i, now, &lost);
         self.note_lost(i, now, &lost);
         self.react(i, now, &lost);
         if self.slots[i].todo.is_none() {
@@ -200,7 +202,7 @@ impl Core {
 
     /// H-11 and H-15. A loss that a restart since the last held answer (or successful apply) explains
     /// counts for neither.
-    fn count_loss(&mut self, i: usize, now: Time) {
+    fn count_loss(&mut self, i: usize, now: Time, lost: &Lost) {
         let run_no = self.server.run_no;
         let slot = &mut self.slots[i];
         let was_held = slot.is_applied() && matches!(slot.record.last, Last::Held { .. });
@@ -220,6 +222,11 @@ impl Core {
             if note_change(&mut record.changes, now) {
                 record.tug = record.tug.saturating_add(1);
             }
+        }
+        if record.is_braked() || !record.changes.is_empty() {
+            let differs = what_differs(lost.differences, &lost.detail);
+            slot.dirty |= record.changed.as_deref() != Some(&*differs);
+            record.changed = Some(differs.into());
         }
     }
 
@@ -257,6 +264,14 @@ impl Core {
         slot.adopting = claim == Claim::Adopting;
         slot.todo = Some(step);
         self.pass.todo.push(i);
+    }
+}
+
+/// What changed is told as long as a change may still count.
+fn forget_change(slot: &mut Slot) {
+    let record = &mut slot.record;
+    if !record.is_braked() && record.changes.is_empty() {
+        slot.dirty |= record.changed.take().is_some();
     }
 }
 

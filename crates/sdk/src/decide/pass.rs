@@ -104,7 +104,7 @@ impl Core {
             let slot = &mut self.slots[*i];
             if slot.record.unknown.is_none() {
                 slot.quiet = true;
-                slot.record.unknown = Some(down.clone());
+                slot.record.unknown = Some(Box::new(down.clone()));
             }
         }
     }
@@ -227,7 +227,7 @@ impl Core {
     fn intend(&mut self, i: usize, step: Step) {
         let slot = &mut self.slots[i];
         if let (Step::Create(_), Some(wanted)) = (step, &slot.wanted) {
-            slot.before = Some((slot.record.intent, slot.record.adopted));
+            slot.before = Some(Box::new((slot.record.intent, slot.record.adopted)));
             slot.dirty |= slot.record.intent != Some(wanted.digest);
             slot.record.intent = Some(wanted.digest);
             slot.record.adopted |= std::mem::take(&mut slot.adopting);
@@ -314,7 +314,7 @@ impl super::Slot {
     }
     /// Its needed write waits for a server that takes writes (H-21).
     pub(super) fn waits_for_writable(&self) -> Option<&Unknown> {
-        let unknown = self.record.unknown.as_ref();
+        let unknown = self.record.unknown.as_deref();
         unknown.filter(|unknown| unknown.class == Class::ReadOnly)
     }
     /// Whether anything says that this consumer had a password before (H-22).

@@ -38,7 +38,7 @@ pub struct Record {
     pub run: u32,
     /// Since when it cannot be asked, and why (H-7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Unknown>,
+    pub unknown: Option<Box<Unknown>>,
     /// An apply succeeded and no check has answered since: the next one is the brake's (H-11).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaiting_check: bool,
@@ -48,6 +48,10 @@ pub struct Record {
     /// When it was found changed after being held, without a restart: the last four (H-15).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Time>,
+    /// How it differed when it was found changed or lost again: what the conditions of brake and tug of
+    /// war name, also while a repair holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Box<str>>,
     /// How far the tug of war has stretched the checks (H-15).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tug: u32,
@@ -56,7 +60,7 @@ pub struct Record {
     pub failures: u32,
     /// The last failed effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failed: Option<Error>,
+    pub failed: Option<Box<Error>>,
     /// Not asked for before this time: brake, delay, or taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
@@ -130,6 +134,7 @@ impl Record {
             awaiting_check: false,
             strikes: 0,
             changes: Vec::new(),
+            changed: None,
             tug: 0,
             failures: 0,
             failed: None,
@@ -152,6 +157,7 @@ impl Record {
         self.strikes = 0;
         self.tug = 0;
         self.changes.clear();
+        self.changed = None;
         self.failures = 0;
         self.failed = None;
         self.not_before = None;

@@ -83,7 +83,7 @@ pub struct Slot {
     /// It is unknown only because the server is down: told once for all, and not stored.
     pub(super) quiet: bool,
     /// What its record claimed before this pass meant to apply it: the intent, and whether it is adopted.
-    pub(super) before: Option<(Option<Digest>, bool)>,
+    pub(super) before: Option<Box<(Option<Digest>, bool)>>,
     /// Its record differs from what is stored.
     pub(super) dirty: bool,
     /// Its record is, or may be, in the store.

@@ -13,7 +13,7 @@ pub fn state_of(wanted: &Wanted, record: &Record) -> State {
         return State::Unknown;
     }
     let applied = record.applied == Some(wanted.digest);
-    let refused = record.failed.as_ref().map(Error::class) == Some(Class::RefusedValue);
+    let refused = record.failed.as_deref().map(Error::class) == Some(Class::RefusedValue);
     match &record.last {
         _ if refused && !applied => State::Refused,
         // What it answered last was the look after our own repair, and that never held before (H-11).

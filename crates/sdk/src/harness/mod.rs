@@ -186,13 +186,17 @@ impl Provisioner {
 
     /// Opens the loop on what is stored (H-2, H-24). Reads only. Errors: the store cannot be read; then
     /// nothing may start, since an unread record is not an empty one.
-    pub async fn open(mut parts: Parts) -> Result<Self, StoreFault> {
+    pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
+        Self::open_for(parts, &ProviderWish::default()).await
+    }
+
+    /// The same where the wish is known that will be put in force: what is stored shares its names.
+    pub async fn open_for(mut parts: Parts, wish: &ProviderWish) -> Result<Self, StoreFault> {
         let name = Self::name_of(&parts.provider, parts.node.as_deref());
         let label = Self::label_of(&parts.provider, parts.node.as_deref());
-        let loaded = store::load(&parts, &name, &label).await?;
         parts.settings.seed = seed_of(parts.settings.seed, &label);
-        let (now, caps) = (parts.clock.now(), parts.adapter.capabilities());
-        let core = Core::new(parts.settings.clone(), caps, loaded.stored, now);
+        let loaded = store::load(&parts, wish, &name, &label).await?;
+        let core = loaded.core;
         Ok(Self {
             wishes: vec![None; core.slots().len()],
             ledger: Ledger::new(&name, loaded.conditions),
@@ -266,6 +270,9 @@ impl Provisioner {
     /// A wish that was read before a password was minted says that there is none yet. It is older than
     /// what is in force: such a consumer keeps the wish it has, until one that knows the password comes.
     fn keep_minted(&self, whole: &mut WholeWish) {
+        if whole.wanted.iter().all(|w| w.secret != SecretState::New) {
+            return;
+        }
         let has_password = |consumer: &ConsumerName| {
             let slot = self.core.slot_of(consumer);
             let wish = slot.and_then(|i| self.wishes[i].as_ref());

@@ -77,6 +77,9 @@ impl Provisioner {
 
     async fn look(&mut self) {
         self.look_at_server().await;
+        // An adapter may learn what it can do only when it first reaches something.
+        let caps = self.parts.adapter.capabilities();
+        self.core.set_capabilities(caps);
         let plan = self.core.begin(self.now());
         if plan.list {
             self.list().await;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::call::patience;
 use super::shelf::Shelf;
-use super::{Parts, Provisioner};
+use super::{Parts, ProviderWish, Provisioner};
 use crate::bus::{Bucket, Bus, Entry, Expect, Fault, Key, Put, Rev, Write};
 use crate::decide::conditions::Kept;
-use crate::decide::{PassEnd, Record, ServerRecord, Stored, Summary};
+use crate::decide::{Core, PassEnd, Record, ServerRecord, Stored, Summary};
 use crate::event::Event;
 use crate::name::ConsumerName;
 use crate::time::Time;
@@ -24,6 +24,8 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const UNWRITTEN: usize = 1_000;
 /// So many writes go to the store at once: they lie in memory meanwhile.
 const WRITTEN_AT_ONCE: usize = 8_192;
+/// So many records are read at once.
+const READ_AT_ONCE: usize = 4_096;
 /// Up to this many unknown outcomes are read back one by one, more with one list.
 const READ_SINGLY: usize = 16;
 
@@ -80,7 +82,7 @@ pub(super) struct Beat {
 }
 
 pub(super) struct Loaded {
-    pub(super) stored: Stored,
+    pub(super) core: Core,
     pub(super) revs: Vec<Option<Rev>>,
     pub(super) asleep: HashMap<ConsumerName, Rev>,
     pub(super) shelf: Shelf,
@@ -113,61 +115,93 @@ pub async fn read_records(
     bus: &dyn Bus,
     label: &str,
 ) -> Result<Vec<(ConsumerName, Record)>, StoreFault> {
-    let all = records(bus, label).await?;
-    Ok(all
-        .into_iter()
-        .map(|(consumer, record, _)| (consumer, record))
-        .collect())
+    let mut all = Vec::new();
+    let keep = |consumer, record, _| all.push((consumer, record));
+    each_record(bus, label, keep).await?;
+    Ok(all)
 }
 
-/// The stored records of one provisioner, by consumer.
-async fn records(
+/// Hands the stored records of one provisioner over, by consumer; only a part of them lies in memory as
+/// the store gave it.
+async fn each_record(
     bus: &dyn Bus,
     label: &str,
-) -> Result<Vec<(ConsumerName, Record, Rev)>, StoreFault> {
-    let snapshot = bus.list(Bucket::Record, &Key::of(&[label])).await?;
-    let parsed = snapshot.entries.iter().map(|entry| {
-        let named: Named<Record> = parse("record", entry)?;
-        Ok((named.consumer, named.record, entry.rev))
-    });
-    parsed.collect()
+    mut each: impl FnMut(ConsumerName, Record, Rev),
+) -> Result<(), StoreFault> {
+    let prefix = Key::of(&[label]);
+    let mut after: Option<Key> = None;
+    loop {
+        let part = bus.list_part(Bucket::Record, &prefix, after.as_ref(), READ_AT_ONCE);
+        let part = part.await?.entries;
+        for entry in &part {
+            let named: Named<Record> = parse("record", entry)?;
+            each(named.consumer, named.record, entry.rev);
+        }
+        if part.len() < READ_AT_ONCE {
+            return Ok(());
+        }
+        after = part.into_iter().next_back().map(|entry| entry.key);
+    }
 }
 
 /// Everything that was stored, or an error; what cannot be read is not empty.
-pub(super) async fn load(parts: &Parts, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+/// A record's names are those of the wish where it has the same: one text for both.
+pub(super) async fn load(
+    parts: &Parts,
+    wish: &ProviderWish,
+    name: &str,
+    label: &str,
+) -> Result<Loaded, StoreFault> {
     let given_up = || Err(Fault::Unreachable("no answer in time".to_owned()).into());
     tokio::select! {
         biased;
         () = parts.stop.cancelled() => given_up(),
-        loaded = load_all(parts.bus.as_ref(), name, label) => loaded,
+        loaded = load_all(parts, wish, name, label) => loaded,
         () = tokio::time::sleep(LOAD_TIMEOUT) => given_up(),
     }
 }
 
-async fn load_all(bus: &dyn Bus, name: &str, label: &str) -> Result<Loaded, StoreFault> {
+async fn load_all(
+    parts: &Parts,
+    wish: &ProviderWish,
+    name: &str,
+    label: &str,
+) -> Result<Loaded, StoreFault> {
+    let bus = parts.bus.as_ref();
     let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
     let own: LoopRecord = entry
         .as_ref()
         .map_or(Ok(LoopRecord::default()), |e| parse("loop", e))?;
-    let mut stored = Stored {
+    let stored = Stored {
         server: own.server,
         records: Vec::new(),
     };
+    let (now, caps) = (parts.clock.now(), parts.adapter.capabilities());
+    let mut core = Core::new(parts.settings.clone(), caps, stored, now);
     let mut revs = Vec::new();
     let mut asleep = HashMap::new();
-    for (consumer, record, rev) in records(bus, label).await? {
+    let keep = |consumer: ConsumerName, mut record: Record, rev| {
         // A retired consumer's record says nothing any more; only its revision is needed, for the day
         // it comes back.
         if record == Record::new(record.login.clone()) {
             asleep.insert(consumer, rev);
-        } else {
-            stored.records.push((consumer, record));
-            revs.push(Some(rev));
+            return;
         }
-    }
+        let known = wish.wishes.get_key_value(&consumer);
+        if let Some((_, wish)) = known.filter(|(_, wish)| *wish.login() == record.login) {
+            record.login = wish.login().clone();
+        }
+        core.load(
+            known.map_or(consumer, |(name, _)| name.clone()),
+            record,
+            now,
+        );
+        revs.push(Some(rev));
+    };
+    each_record(bus, label, keep).await?;
     let (shelf, conditions) = Shelf::load(bus, name).await?;
     Ok(Loaded {
-        stored,
+        core,
         revs,
         asleep,
         shelf,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::view::View;
 use crate::secret::Secret;
@@ -14,7 +13,7 @@ pub const SHORTEST: usize = 8;
 
 /// A secret, how often it was added, and the next one that begins with the same bytes.
 struct Known {
-    secret: Arc<Secret>,
+    secret: Secret,
     times: u32,
     next: Option<Box<Known>>,
 }
@@ -88,7 +87,7 @@ impl Index {
         Some(self.hash(window))
     }
     /// Adds a secret; `false` if it is too short.
-    pub(super) fn add(&mut self, secret: Arc<Secret>) -> bool {
+    pub(super) fn add(&mut self, secret: Secret) -> bool {
         let Some(head) = self.head_of(&secret) else {
             return false;
         };
@@ -135,7 +134,7 @@ impl Index {
         let (mut rest, mut kept) = (Some(Box::new(first)), None);
         while let Some(mut known) = rest {
             rest = known.next.take();
-            if *known.secret == *secret {
+            if known.secret == *secret {
                 known.times -= 1;
                 if known.times == 0 {
                     self.count -= 1;
@@ -153,7 +152,7 @@ impl Index {
     /// Those that begin with this window.
     fn with_head(&self, window: u64) -> impl Iterator<Item = &Secret> {
         let first = self.heads.get(&self.hash(window));
-        std::iter::successors(first, |known| known.next.as_deref()).map(|known| &*known.secret)
+        std::iter::successors(first, |known| known.next.as_deref()).map(|known| &known.secret)
     }
 
     /// Finds every secret in a view; the ranges are those of the text it was made of.

@@ -180,6 +180,21 @@ async fn h10_what_cannot_be_asked_is_created_at_start_restart_and_word_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a10_what_an_adapter_can_do_is_read_at_each_pass() {
+    let world = World::many(5);
+    let mut loop_ = world.open().await;
+    loop_.pass().await.expect("a pass");
+    let cannot_be_asked =
+        |caps: &mut mesh_sdk::Capabilities| (caps.holds, caps.holds_all) = (false, false);
+    drop(world.backend.clone().with(cannot_be_asked));
+    world.backend.forget_calls();
+    tokio::time::advance(MINUTE).await;
+    loop_.pass().await.expect("a pass");
+    let asked = world.backend.calls(Call::Holds) + world.backend.calls(Call::HoldsAll);
+    assert_eq!((asked, creates(&world)), (0, 1), "created once, in bulk");
+}
+
+#[tokio::test(start_paused = true)]
 async fn h11_a_consumer_that_will_not_stay_is_braked_to_once_an_hour() {
     let world = World::of(&["api", "web"]).singly();
     world.backend.always(Call::Create, "web", Act::Lie);

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::super::bench::Restart;
 use super::super::ground::{Ended, Ground, Stop, demand, fail};
-use crate::servers::{Fault, free_port};
+use crate::basics::Fault;
 
 /// Long enough for any answer of a healthy local server, and short of any adapter's own patience.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -16,9 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const CUTS: usize = 48;
 
 pub(super) async fn h7_a_server_that_is_not_there_is_unknown(g: &Ground<'_>) -> Ended {
-    let mut settings = g.bench.settings();
-    settings.port = free_port()?;
-    let nowhere = g.kind.open(settings)?;
+    let nowhere = g.kind.open(g.bench.nowhere()?)?;
     let wish = g.wish("away")?;
     let asked = Asked {
         wish: &wish,

@@ -211,6 +211,23 @@ fn h10_without_holds_a_failed_start_is_tried_until_it_is_done() {
 }
 
 #[test]
+fn a10_who_turns_out_not_to_be_askable_is_created_once_and_asked_again_when_it_can_be() {
+    let mut rig = Rig::held(&["web"]);
+    let askable = rig.core.caps;
+    rig.core.set_capabilities(unasked());
+    let did = rig.next();
+    assert_eq!(did.steps, [("web".into(), Step::Create(Why::Started))]);
+    assert_eq!(did.asked, Vec::<String>::new());
+    rig.again_changes_nothing();
+    rig.core.set_capabilities(askable);
+    let did = rig.next();
+    assert_eq!(
+        (did.asked.as_slice(), did.steps.len()),
+        (&["web".to_owned()][..], 0)
+    );
+}
+
+#[test]
 fn h10_without_holds_nobody_is_tried_while_the_server_is_down() {
     let mut rig = Rig::of(unasked(), &["web"]);
     rig.pass();
@@ -498,6 +515,7 @@ fn h22_once_lost_a_secret_is_lost_until_it_is_handed_back() {
     assert_eq!(rig.next().kinds(), [ConditionType::SecretLost]);
     rig.wish_for(vec![]);
     rig.wish_for(vec![with(SecretState::New)]);
+    assert_eq!(rig.state("web"), State::Refused, "at once, unasked");
     let did = rig.next();
     let fact = did.fact(ConditionType::SecretLost);
     assert!(

@@ -192,6 +192,36 @@ fn h15_four_changes_within_an_hour_after_being_held_are_a_tug_of_war() {
 }
 
 #[test]
+fn h15_o31_a_tug_of_war_names_what_changes_also_while_it_is_held() {
+    let mut rig = Rig::held(&["web"]);
+    fought_over(&mut rig, 10, 40);
+    let did = rig.next();
+    let message = &did.fact(ConditionType::TugOfWar).message;
+    assert!(
+        message.contains("ago: other password; checked"),
+        "{message}"
+    );
+    rig.minutes(125);
+    assert_eq!(rig.record("web").changed, None);
+    rig.again_changes_nothing();
+}
+
+#[test]
+fn h11_intervals_below_a_minute_are_told_in_seconds() {
+    let mut rig = Rig::held(&["web"]);
+    rig.core.set_settings(Settings {
+        verify_every: secs(5),
+        ..rig.core.settings().clone()
+    });
+    rig.says("web", lost(Difference::Password));
+    rig.after_create("web", lost(Difference::Password));
+    rig.next();
+    let did = rig.next();
+    let message = &did.fact(ConditionType::Braked).message;
+    assert!(message.ends_with("checked every 10 s"), "{message}");
+}
+
+#[test]
 fn h15_an_endless_fight_becomes_one_repair_an_hour() {
     // O-31, for ever: something sets another password every minute or every ten.
     for every in [1, 10] {
@@ -254,4 +284,38 @@ fn h15_a_changed_wish_is_no_change_by_somebody_else() {
         rig.next();
     }
     assert_eq!((rig.record("web").tug, rig.record("web").strikes), (0, 0));
+}
+
+#[test]
+fn h11_h24_the_end_of_a_brake_is_stored_at_once() {
+    let mut rig = stubborn();
+    rig.minutes(20);
+    rig.store();
+    let web = rig.core.slot_of(&name("web")).expect("a slot");
+    rig.core.release(Some(&name("web")), rig.now);
+    assert_eq!(rig.store(), [web], "a person's word");
+    rig.minutes(20);
+    assert!(rig.record("web").is_braked());
+    rig.store();
+    rig.change("web", |w| w.digest = digest(2));
+    assert_eq!(rig.store(), [web], "another wish");
+    assert!(!rig.record("web").is_braked());
+}
+
+#[test]
+fn h11_o28_a_password_that_cannot_be_read_for_a_while_ends_no_brake() {
+    let mut rig = stubborn();
+    rig.minutes(20);
+    let strikes = rig.record("web").strikes;
+    rig.change("web", |w| {
+        w.secret = SecretState::Lost("the file is gone".into());
+        w.digest = digest(9);
+    });
+    rig.next();
+    rig.change("web", |w| {
+        w.secret = SecretState::Ready;
+        w.digest = digest(1);
+    });
+    assert_eq!(rig.record("web").strikes, strikes);
+    assert!(rig.record("web").not_before.is_some());
 }

@@ -57,6 +57,22 @@ fn h18_taken_ends_when_the_login_goes_or_is_ours_or_the_wish_changes() {
 }
 
 #[test]
+fn h18_h24_the_next_process_knows_which_wish_met_a_taken_login() {
+    let mut rig = Rig::new(&["web"]);
+    rig.says("web", taken());
+    rig.pass();
+    rig.restart_and_wish();
+    assert_eq!(
+        rig.pass().asked,
+        Vec::<String>::new(),
+        "the same wish waits"
+    );
+    rig.restart();
+    rig.change("web", |w| w.digest = digest(2));
+    assert_eq!(rig.pass().asked, ["web"], "another one does not");
+}
+
+#[test]
 fn h18_our_mark_our_record_or_our_password_makes_it_ours() {
     let whose = |record: bool, adopt: bool, mark: MarkSeen, fits: bool| {
         let mut rig = if record {

@@ -1,5 +1,6 @@
 //! What is stored reads well, and one consumer costs little memory.
 use super::*;
+use crate::decide::{Last, state_of};
 
 #[test]
 fn a_slot_is_small() {
@@ -93,4 +94,50 @@ fn the_generation_of_the_wish_is_the_last_ones() {
         ..Settings::default()
     });
     assert_eq!(rig.core.settings().seed, 7);
+}
+
+#[test]
+fn a_state_follows_from_wish_and_record() {
+    let at = Time::from_millis(1);
+    let web = wanted("web");
+    let off = Wanted {
+        enabled: false,
+        ..wanted("web")
+    };
+    let held = Last::Held {
+        proof: Proof::Verifier,
+        since: at,
+        warning: None,
+    };
+    let lost = Last::Lost {
+        differences: Difference::Absent.into(),
+        detail: "".into(),
+        at,
+    };
+    let record = |last: &Last, applied: bool, strikes: u32, awaiting_check: bool| Record {
+        last: last.clone(),
+        applied: applied.then_some(digest(1)),
+        strikes,
+        awaiting_check,
+        ..Record::new(login("web"))
+    };
+    let never = &Last::Never;
+    for (wanted, last, applied, strikes, awaiting_check, state) in [
+        (&web, &held, true, 0, false, State::Held),
+        (&off, &held, true, 0, false, State::Disabled),
+        (&web, &held, false, 0, false, State::Pending),
+        (&off, &held, false, 0, false, State::Pending),
+        (&web, &held, true, 1, true, State::Braked),
+        (&web, &held, true, 0, true, State::Held),
+        (&web, &held, true, 1, false, State::Held),
+        (&web, &lost, true, 0, false, State::Lost),
+        (&web, &lost, false, 0, false, State::Pending),
+        (&web, &lost, true, 1, false, State::Braked),
+        (&web, never, false, 0, false, State::Pending),
+        (&web, never, true, 0, false, State::Pending),
+        (&web, never, true, 1, false, State::Braked),
+    ] {
+        let record = record(last, applied, strikes, awaiting_check);
+        assert_eq!(state_of(wanted, &record), state, "{record:?}");
+    }
 }
