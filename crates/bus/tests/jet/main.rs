@@ -5,6 +5,7 @@ mod cases;
 mod crash;
 mod gate;
 mod ground;
+mod moving;
 mod replaced;
 mod rights;
 mod suite;
