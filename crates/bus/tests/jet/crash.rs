@@ -7,7 +7,7 @@ use mesh_conformance::servers::until;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put};
 
 use crate::gate::Gate;
-use crate::ground::{Ground, PATIENCE, done, done_in_the_end, link, put, value};
+use crate::ground::{Ground, PATIENCE, done, done_in_the_end, link, put, rings, value};
 
 /// Everything that was done is listed, with its value.
 async fn all_there(bus: &dyn Bus, count: usize) {
@@ -182,4 +182,29 @@ async fn b5_a_write_that_does_not_go_out_is_not_kept_for_later() {
     })
     .await
     .expect("read");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b7_the_leader_of_three_stopped_in_its_tracks_is_replaced_and_watches_hear_on() {
+    let ground = Ground::of(3).await;
+    let bus = ground.open_known().await;
+    let watch = bus.watch(Bucket::Record, &Key::everything()).await;
+    let mut watch = watch.expect("watch");
+    let mut n = 0;
+    for _ in 0..2 {
+        for _ in 0..10 {
+            done_in_the_end(&bus, &format!("k{n}"), &n.to_string()).await;
+            n += 1;
+        }
+        let leader = ground.cluster.leader(&ground.state()).await;
+        let leader = leader.expect("leader");
+        ground.cluster.stop(leader).expect("stop");
+        for _ in 0..10 {
+            done_in_the_end(&bus, &format!("k{n}"), &n.to_string()).await;
+            n += 1;
+        }
+        rings(&mut *watch, &format!("k{}", n - 1)).await;
+        ground.cluster.go_on(leader).expect("go on");
+    }
+    all_there(&bus, n).await;
 }
