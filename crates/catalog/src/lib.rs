@@ -2,6 +2,14 @@
 
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "htpasswd")]
+pub mod htpasswd;
+#[cfg(feature = "mariadb")]
+pub mod mariadb;
+#[cfg(feature = "mosquitto")]
+pub mod mosquitto;
+#[cfg(feature = "nats")]
+pub mod nats;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -14,6 +22,20 @@ pub mod redis;
     feature = "mosquitto",
     feature = "ldap"
 ))]
+#[cfg_attr(
+    not(any(
+        feature = "redis",
+        feature = "http",
+        feature = "postgres",
+        feature = "nats",
+        feature = "mosquitto",
+        feature = "ldap"
+    )),
+    expect(
+        dead_code,
+        reason = "the client library for MariaDB takes authorities, and no config"
+    )
+)]
 mod tls;
 
 use std::sync::Arc;
@@ -25,7 +47,15 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "mariadb")]
+        Arc::new(mariadb::MariadbKind),
+        #[cfg(feature = "htpasswd")]
+        Arc::new(htpasswd::HtpasswdKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
+        #[cfg(feature = "nats")]
+        Arc::new(nats::NatsKind),
+        #[cfg(feature = "mosquitto")]
+        Arc::new(mosquitto::MosquittoKind),
     ]
 }

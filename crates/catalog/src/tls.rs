@@ -20,14 +20,24 @@ const SYSTEM_STORES: [&str; 4] = [
 ];
 
 /// What a connection needs for its handshake.
-#[cfg(any(feature = "redis", feature = "http"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "nats",
+    feature = "mosquitto"
+))]
 pub(crate) struct Handshake {
     pub(crate) connector: tokio_rustls::TlsConnector,
     pub(crate) name: rustls::pki_types::ServerName<'static>,
 }
 
 /// Builds it from the settings.
-#[cfg(any(feature = "redis", feature = "http"))]
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "nats",
+    feature = "mosquitto"
+))]
 pub(crate) fn handshake(settings: &ProviderSettings) -> Result<Handshake, Error> {
     let config = client_config(settings)?;
     let name = rustls::pki_types::ServerName::try_from(settings.host.clone())
@@ -71,15 +81,30 @@ fn roots(tls: &Tls) -> Result<RootCertStore, Error> {
         }
         return Ok(store);
     }
+    // A system's list may hold what cannot be read; the others still count.
+    store.add_parsable_certificates(systems()?);
+    Ok(store)
+}
+
+fn systems() -> Result<Vec<CertificateDer<'static>>, Error> {
     let pem = SYSTEM_STORES
         .iter()
         .find_map(|path| std::fs::read(path).ok())
         .ok_or_else(|| {
             wrong("this system has no list of trusted CAs: name one for the provider")
         })?;
-    // A system's list may hold what cannot be read; the others still count.
-    store.add_parsable_certificates(certificates(&pem, "the system's CAs")?);
-    Ok(store)
+    certificates(&pem, "the system's CAs")
+}
+
+/// The authorities to trust, for a client library that wants them one by one and takes no config.
+#[cfg(feature = "mariadb")]
+pub(crate) fn trusted(tls: &Tls) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let all = match &tls.ca_pem {
+        Some(pem) => return certificates(pem, "the CA"),
+        None => systems()?,
+    };
+    let is_fine = |der: &CertificateDer<'static>| RootCertStore::empty().add(der.clone()).is_ok();
+    Ok(all.into_iter().filter(is_fine).collect())
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, Error> {

@@ -4,7 +4,19 @@
 #[cfg(feature = "exec")]
 mod exec;
 #[cfg(test)]
+#[cfg(feature = "htpasswd")]
+mod htpasswd;
+#[cfg(test)]
 mod judged;
+#[cfg(test)]
+#[cfg(feature = "mariadb")]
+mod mariadb;
+#[cfg(test)]
+#[cfg(feature = "mosquitto")]
+mod mosquitto;
+#[cfg(test)]
+#[cfg(feature = "nats")]
+mod nats;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
@@ -15,8 +27,16 @@ use mesh_catalog::catalogue;
 const BENCHES: &[&str] = &[
     #[cfg(feature = "redis")]
     "redis",
+    #[cfg(feature = "mariadb")]
+    "mariadb",
+    #[cfg(feature = "htpasswd")]
+    "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
+    #[cfg(feature = "nats")]
+    "nats",
+    #[cfg(feature = "mosquitto")]
+    "mosquitto",
 ];
 
 #[test]

@@ -52,6 +52,23 @@ pub trait Bench: Send + Sync {
     fn values_that_the_server_refuses(&self) -> Option<Value>;
     /// Logins that are reserved.
     fn reserved(&self) -> Vec<String>;
+    /// Whether there is a server behind a connection, which can restart, hang, or be cut off.
+    fn network(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether logins have rights that values can express.
+    fn rights(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether the server tells something that changes with each start.
+    fn tells_runs(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether the server takes a verifier, so that no plain password needs to go over an admin's
+    /// connection. If it never does, [`Bench::traces`] is what the server wrote down, alone.
+    fn takes_verifiers(&self) -> Done {
+        Done::Yes
+    }
 
     /// Whether these let somebody in.
     async fn lets_in(&self, login: &str, password: &str) -> Result<bool>;

@@ -16,6 +16,8 @@ use crate::report::Outcome;
 
 /// No call on a healthy local server takes longer.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// No bulk call of the suite takes longer, however lively it is.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Why a trial ends early.
 pub(super) enum Stop {
@@ -208,7 +210,7 @@ impl<'a> Ground<'a> {
         let asked: Vec<Asked<'_>> = wishes.iter().map(plain).collect();
         let sink = Sink::new(asked.len());
         let call = self.adapter.holds_all(cx, &self.marker, &asked, &sink);
-        let ended = self.timed("holds_all", call).await;
+        let ended = self.timed_by_progress("holds_all", cx, call).await;
         Ok(self.filled(sink, ended)?.into_iter().collect())
     }
 
@@ -222,7 +224,7 @@ impl<'a> Ground<'a> {
         let call = self
             .adapter
             .create_all(&self.cx, &self.marker, &asked, &sink);
-        let ended = self.timed("create_all", call).await;
+        let ended = self.timed_by_progress("create_all", &self.cx, call).await;
         self.filled(sink, ended)
     }
 
@@ -290,6 +292,42 @@ impl<'a> Ground<'a> {
             Ok(result) => result,
             Err(_) => {
                 let message = format!("{what}: no end within {DEADLINE:?}");
+                Err(Error::new(Class::TimedOut, message))
+            }
+        };
+        if let Err(error) = &result {
+            self.hear(format!("{error} {error:?}"));
+        }
+        result
+    }
+
+    /// As [`Ground::timed`], with a deadline that begins anew with each sign of life, as for every bulk call
+    /// (H-9): some servers take long for many, and say so as they go on.
+    async fn timed_by_progress<T>(
+        &self,
+        what: &str,
+        cx: &Cx,
+        call: impl Future<Output = std::result::Result<T, Error>>,
+    ) -> std::result::Result<T, Error> {
+        let signs = cx.signs_of_life();
+        let going_on = async {
+            let mut call = std::pin::pin!(call);
+            loop {
+                let before = signs.seen();
+                match timeout(DEADLINE, &mut call).await {
+                    Ok(result) => return result,
+                    Err(_) if signs.seen() == before => {
+                        let message = format!("{what}: no sign of life within {DEADLINE:?}");
+                        return Err(Error::new(Class::TimedOut, message));
+                    }
+                    Err(_) => {}
+                }
+            }
+        };
+        let result = match timeout(LONGEST, going_on).await {
+            Ok(result) => result,
+            Err(_) => {
+                let message = format!("{what}: no end within {LONGEST:?}");
                 Err(Error::new(Class::TimedOut, message))
             }
         };

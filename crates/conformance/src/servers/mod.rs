@@ -3,7 +3,11 @@
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
 mod exec;
+mod htpasswd;
 mod jetstream;
+mod mariadb;
+mod mosquitto;
+mod nats;
 mod process;
 mod proxy;
 mod redis;
@@ -13,7 +17,11 @@ use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
 pub use exec::{Example, ExampleProgram};
+pub use htpasswd::{NginxServer, htpasswd};
 pub use jetstream::{JetCluster, JetOptions, RawNats};
+pub use mariadb::{MariadbOptions, MariadbServer};
+pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
+pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
 pub use proxy::Proxy;
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
@@ -39,8 +47,11 @@ impl Program {
         let installed = self.installed.map(|path| root.join(path));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let on_path = self.on_path;
-        let on_path =
-            std::env::split_paths(&path).filter_map(|folder| on_path.map(|name| folder.join(name)));
+        // Not every user has the folder of the servers on the PATH.
+        let usual = ["/usr/bin", "/usr/sbin"].map(PathBuf::from);
+        let on_path = std::env::split_paths(&path)
+            .chain(usual)
+            .filter_map(|folder| on_path.map(|name| folder.join(name)));
         let mut candidates = installed.into_iter().chain(on_path);
         candidates.find(|program| program.is_file()).ok_or_else(|| {
             let message = format!(

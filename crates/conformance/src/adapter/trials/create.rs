@@ -2,7 +2,7 @@
 
 use mesh_sdk::{Class, Difference, Secret};
 
-use super::super::ground::{Ended, Ground, Stop, demand, departing};
+use super::super::ground::{Ended, Ground, Stop, demand, departing, needed};
 
 pub(super) async fn a6_a_new_login_is_made_and_held(g: &Ground<'_>) -> Ended {
     let wish = g.wish("new")?;
@@ -41,6 +41,7 @@ pub(super) async fn h1_a_new_password_takes_the_old_one_away(g: &Ground<'_>) -> 
 }
 
 pub(super) async fn h1_new_values_are_granted_and_the_old_ones_taken_back(g: &Ground<'_>) -> Ended {
+    needed(g.bench.rights())?;
     let old = g.wish("vals")?;
     g.made(&old).await?;
     let mut set = Ok(());

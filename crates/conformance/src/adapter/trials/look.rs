@@ -77,6 +77,7 @@ pub(super) async fn h5_switched_off_is_told_and_healed(g: &Ground<'_>) -> Ended 
 }
 
 pub(super) async fn o15_missing_rights_are_told_and_healed(g: &Ground<'_>) -> Ended {
+    needed(g.bench.rights())?;
     let wish = g.wish("poor")?;
     g.made(&wish).await?;
     g.bench.take_rights("poor").await?;

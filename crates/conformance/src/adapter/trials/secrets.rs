@@ -1,6 +1,6 @@
 //! After everything else: no secret in anything that came back, and none where a server writes things down.
 
-use super::super::ground::{Ended, Ground, demand, fail};
+use super::super::ground::{Ended, Ground, demand, fail, needed};
 
 /// What the suite's own passwords begin with, also as hex and as base64 has it at each of three places.
 const FORMS: [&str; 5] = [
@@ -22,7 +22,7 @@ pub(super) async fn a4_the_admins_connection_carries_no_plain_password(g: &Groun
             return fail("a consumer's password went over an admin's connection, or into a log");
         }
     }
-    Ok(())
+    needed(g.bench.takes_verifiers())
 }
 
 pub(super) async fn s2_nothing_that_came_back_holds_a_secret(g: &Ground<'_>) -> Ended {

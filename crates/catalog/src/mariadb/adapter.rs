@@ -1,0 +1,123 @@
+//! The adapter: one MariaDB server, spoken to with its admin login.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::provision::Departing;
+use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision};
+
+use super::check::is_reserved;
+use super::compare::{Wish, diff, owned};
+use super::connect::{Endpoint, Session};
+use super::read::{Whose, read};
+use super::values::MariadbValues;
+
+/// What the adapter can do.
+pub(super) const CAPABILITIES: Capabilities = {
+    let mut all = Capabilities::none();
+    all.server = true;
+    all.holds = true;
+    all.holds_all = true;
+    all.create_all = true;
+    all.disable = true;
+    all.list = true;
+    all.hint = true;
+    all
+};
+
+/// The adapter for one server. It keeps no connection: each call opens its own and closes it, so that a
+/// call that was cut off leaves nothing behind (H-9).
+pub struct Mariadb {
+    pub(super) endpoint: Endpoint,
+    /// The start that the last hint connection was on.
+    pub(super) hinted: Mutex<Option<String>>,
+}
+
+impl Mariadb {
+    pub(super) fn new(settings: ProviderSettings) -> Self {
+        Self {
+            endpoint: Endpoint::new(settings),
+            hinted: Mutex::default(),
+        }
+    }
+
+    /// Opens an admin's connection.
+    pub(super) async fn session(&self, cx: &Cx) -> Result<Session, Error> {
+        let session = self.endpoint.admin().await?;
+        cx.progress();
+        Ok(session)
+    }
+
+    /// Refuses logins that are never touched (H-19).
+    pub(super) fn may_touch(&self, login: &str) -> Result<(), Error> {
+        if is_reserved(login, self.endpoint.settings()) {
+            let message = format!("`{login}` is reserved and never touched");
+            return Err(Error::new(Class::RefusedValue, message));
+        }
+        Ok(())
+    }
+
+    async fn look_at_one(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
+        let mut session = self.session(cx).await?;
+        let databases = owned(wish.values()).next().is_some();
+        let whose = Whose::Login(wish.login().as_str());
+        let seen = read(cx, &mut session, whose, databases).await?;
+        Ok(diff(wish, &seen).answer(wish, session.facts.open))
+    }
+}
+
+#[async_trait]
+impl Adapter for Mariadb {
+    type Values = MariadbValues;
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+    async fn create(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
+        self.create_one(cx, wish).await
+    }
+    async fn remove(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        self.remove_one(cx, marker, login).await
+    }
+    async fn server(&self, cx: &Cx) -> Result<Server, Error> {
+        self.describe(cx).await
+    }
+    async fn holds(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
+        self.look_at_one(cx, wish).await
+    }
+    async fn holds_all(
+        &self,
+        cx: &Cx,
+        wishes: &[Provision<'_, MariadbValues>],
+        answers: &Sink<Answer>,
+    ) -> Result<(), Error> {
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        self.look_at_all(cx, wishes, answers).await
+    }
+    async fn create_all(
+        &self,
+        cx: &Cx,
+        wishes: &[Provision<'_, MariadbValues>],
+        outcomes: &Sink<()>,
+    ) -> Result<(), Error> {
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        self.create_many(cx, wishes, outcomes).await
+    }
+    async fn disable(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
+        self.disable_one(cx, marker, login).await
+    }
+    async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
+        self.list_all(cx, marker).await
+    }
+    async fn hint(&self, cx: &Cx) -> Result<(), Error> {
+        self.wait_for_hint(cx).await
+    }
+    async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error> {
+        self.examine(cx).await
+    }
+}

@@ -1,0 +1,143 @@
+//! TLS with verification, from the settings alone (O-34, S-5).
+
+use std::path::PathBuf;
+
+use mesh_conformance::servers::{MariadbOptions, MariadbServer, TlsFiles};
+use mesh_sdk::Class;
+use mesh_sdk::adapter::ProviderSettings;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::bench::{LEAST, server as server_with, settings};
+use super::{Ours, wish};
+
+/// An authority, and a server's certificate from it, in files that the server may read.
+struct Authority {
+    pem: Vec<u8>,
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new(who: &str, name: &str, expired: bool) -> Self {
+        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let name_of = format!("authority {who}");
+        params.distinguished_name.push(DnType::CommonName, name_of);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        if expired {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2020, 2, 1);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), everybody).expect("a folder");
+        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
+        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
+        Self {
+            pem: issuer.pem().into_bytes(),
+            folder,
+        }
+    }
+    async fn server(&self, more: &[&str]) -> MariadbServer {
+        let path = |name: &str| -> PathBuf { self.folder.path().join(name) };
+        let options = MariadbOptions {
+            tls: Some(TlsFiles {
+                certificate: path("cert.pem"),
+                key: path("key.pem"),
+            }),
+            options: more.iter().map(|one| (*one).to_owned()).collect(),
+        };
+        server_with(LEAST, options).await
+    }
+}
+
+fn over_tls(server: &MariadbServer, ca: &Authority) -> ProviderSettings {
+    let mut at = settings(server.port());
+    at.scheme = "mariadbs".to_owned();
+    at.host = "localhost".to_owned();
+    at.tls.ca_pem = Some(ca.pem.clone());
+    at
+}
+
+/// Refused while the connection is made, before any login.
+async fn refused(at: ProviderSettings, server: &MariadbServer, why: &str) {
+    let ours = Ours::on(at);
+    let before = server.counter("Access_denied_errors").await;
+    let error = ours
+        .holds(&wish("web", json!({})))
+        .await
+        .expect_err("unknown");
+    assert_eq!(error.class(), Class::Unreachable, "{error}");
+    assert!(error.message().to_lowercase().contains(why), "{error}");
+    assert_eq!(
+        server.counter("Access_denied_errors").await,
+        before,
+        "a login was sent"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_with_the_right_authority_all_works_and_a_server_may_demand_it() {
+    let ca = Authority::new("a", "localhost", false);
+    let server = ca.server(&["--require-secure-transport"]).await;
+    let ours = Ours::on(over_tls(&server, &ca));
+    let many: Vec<_> = (0..100)
+        .map(|n| wish(&format!("app-{n}"), json!({})))
+        .collect();
+    let outcomes = ours.create_all(&many).await.expect("called");
+    assert!(outcomes.iter().all(Result::is_ok));
+    assert!(ours.all_held(&many).await.expect("a look"));
+    // Without TLS that server refuses the admin as if the password were wrong; the message says so.
+    let plain = Ours::on(settings(server.port()));
+    let error = plain.holds(&many[0]).await.expect_err("unknown");
+    assert_eq!(error.class(), Class::Denied, "{error}");
+    assert!(
+        error.message().contains("require_secure_transport"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
+    let ca = Authority::new("a", "localhost", false);
+    let other = Authority::new("b", "localhost", false);
+    let server = ca.server(&[]).await;
+    refused(over_tls(&server, &other), &server, "unknownissuer").await;
+    let mut unnamed = over_tls(&server, &ca);
+    unnamed.tls.ca_pem = None;
+    refused(unnamed, &server, "unknownissuer").await;
+
+    let elsewhere = Authority::new("c", "elsewhere.example", false);
+    let server = elsewhere.server(&[]).await;
+    refused(over_tls(&server, &elsewhere), &server, "not valid for").await;
+
+    let old = Authority::new("d", "localhost", true);
+    let server = old.server(&[]).await;
+    refused(over_tls(&server, &old), &server, "expired").await;
+
+    // Not verified, in so many words; and then `doctor` says so.
+    let mut careless = over_tls(&server, &old);
+    careless.tls.dangerously_unverified = true;
+    let ours = Ours::on(careless);
+    ours.made(&wish("web", json!({}))).await;
+    let findings = ours.adapter.doctor(&ours.cx).await.expect("doctor");
+    let told = findings
+        .iter()
+        .find(|one| one.about == "tls")
+        .expect("told");
+    assert!(told.message.contains("not verified"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o34_there_is_no_second_try_in_clear() {
+    let ca = Authority::new("a", "localhost", false);
+    let server = server_with(LEAST, MariadbOptions::default()).await;
+    refused(over_tls(&server, &ca), &server, "tls").await;
+}

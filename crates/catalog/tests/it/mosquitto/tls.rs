@@ -1,0 +1,138 @@
+//! TLS with verification, from the settings alone (O-34, S-5).
+
+use mesh_conformance::servers::{
+    MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, Proxy, TlsFiles,
+};
+use mesh_sdk::adapter::{Admin, FindingLevel, ProviderSettings};
+use mesh_sdk::{Answer, Class, Proof, Secret};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::bench::settings;
+use super::{Ours, found, server, usual, wish};
+
+/// An authority, and a server's certificate from it, in files.
+struct Authority {
+    pem: Vec<u8>,
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new(who: &str, name: &str, expired: bool) -> Self {
+        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, format!("authority {who}"));
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        if expired {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2020, 2, 1);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
+        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
+        Self {
+            pem: issuer.pem().into_bytes(),
+            folder,
+        }
+    }
+    async fn server(&self) -> MosquittoServer {
+        let options = MosquittoOptions {
+            tls: Some(TlsFiles {
+                certificate: self.folder.path().join("cert.pem"),
+                key: self.folder.path().join("key.pem"),
+            }),
+            ..MosquittoOptions::default()
+        };
+        server(options).await
+    }
+}
+
+fn over_tls(broker: &MosquittoServer, ca: &Authority) -> ProviderSettings {
+    let mut at = settings(broker.port());
+    at.scheme = "mqtts".to_owned();
+    at.host = "localhost".to_owned();
+    at.tls.ca_pem = Some(ca.pem.clone());
+    // The other clients of these tests speak no TLS, so nobody has made a lesser admin.
+    at.admin = Some(Admin {
+        user: MOSQUITTO_ADMIN.0.to_owned(),
+        password: Some(Secret::from(MOSQUITTO_ADMIN.1)),
+    });
+    at
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s5_with_the_right_authority_all_works() {
+    let ca = Authority::new("a", "localhost", false);
+    let broker = ca.server().await;
+    let ours = Ours::on(over_tls(&broker, &ca));
+    let web = wish("web", json!({}));
+    ours.create(&web).await.expect("created");
+    assert!(matches!(ours.holds(&web).await, Ok(Answer::Held(held)) if held.proof == Proof::Login));
+    assert!(found(&ours.doctor().await, "tls", FindingLevel::Ok));
+}
+
+/// Refused while the connection is made: no login was sent, and nothing was written.
+async fn refused(at: ProviderSettings, broker: &MosquittoServer, why: &str) {
+    let ours = Ours::on(at);
+    let web = wish("web", json!({}));
+    for error in [
+        ours.holds(&web).await.expect_err("unknown"),
+        ours.create(&web).await.expect_err("not made"),
+    ] {
+        assert_eq!(error.class(), Class::Unreachable, "{error}");
+        assert!(error.message().to_lowercase().contains(why), "{error}");
+    }
+    assert!(!broker.log().contains("authentication"), "a login was sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
+    let ca = Authority::new("a", "localhost", false);
+    let other = Authority::new("b", "localhost", false);
+    let broker = ca.server().await;
+    refused(over_tls(&broker, &other), &broker, "unknownissuer").await;
+
+    let elsewhere = Authority::new("c", "elsewhere.example", false);
+    let broker = elsewhere.server().await;
+    refused(over_tls(&broker, &elsewhere), &broker, "not valid for").await;
+
+    let old = Authority::new("d", "localhost", true);
+    let broker = old.server().await;
+    refused(over_tls(&broker, &old), &broker, "expired").await;
+
+    // Not verified, in so many words; then no consumer's password goes over it, and `doctor` says so.
+    let mut careless = over_tls(&broker, &old);
+    careless.host = "127.0.0.1".to_owned();
+    careless.tls.dangerously_unverified = true;
+    let ours = Ours::on(careless);
+    let web = wish("web", json!({}));
+    ours.create(&web).await.expect("created");
+    assert!(ours.held(&web).await);
+    assert!(found(&ours.doctor().await, "tls", FindingLevel::Warning));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o34_there_is_no_second_try_in_clear() {
+    let ca = Authority::new("a", "localhost", false);
+    let broker = usual().await;
+    let proxy = Proxy::before(broker.port()).await.expect("a proxy");
+    let mut at = over_tls(&broker, &ca);
+    at.port = proxy.port();
+    let ours = Ours::on(at);
+    let error = ours
+        .holds(&wish("web", json!({})))
+        .await
+        .expect_err("unknown");
+    assert!(error.class().is_transient(), "{error}");
+    let sent = proxy.asked().concat();
+    assert!(!sent.windows(4).any(|w| w == b"MQTT"), "a login was sent");
+}
