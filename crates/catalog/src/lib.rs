@@ -1,15 +1,21 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "exec")]
 pub mod exec;
 #[cfg(feature = "htpasswd")]
 pub mod htpasswd;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
 #[cfg(feature = "mosquitto")]
 pub mod mosquitto;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 
@@ -51,6 +57,10 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(mariadb::MariadbKind),
         #[cfg(feature = "htpasswd")]
         Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::EtcdKind),
+        #[cfg(feature = "rabbitmq")]
+        Arc::new(rabbitmq::RabbitKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
         #[cfg(feature = "nats")]

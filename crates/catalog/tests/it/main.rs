@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(test)]
 #[cfg(feature = "exec")]
 mod exec;
 #[cfg(test)]
@@ -18,6 +21,9 @@ mod mosquitto;
 #[cfg(feature = "nats")]
 mod nats;
 #[cfg(test)]
+#[cfg(feature = "rabbitmq")]
+mod rabbitmq;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
 
@@ -25,6 +31,10 @@ use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
 const BENCHES: &[&str] = &[
+    #[cfg(feature = "etcd")]
+    "etcd",
+    #[cfg(feature = "rabbitmq")]
+    "rabbitmq",
     #[cfg(feature = "redis")]
     "redis",
     #[cfg(feature = "mariadb")]

@@ -100,6 +100,11 @@ pub trait Bench: Send + Sync {
     /// Leaves another text as its mark and nothing else.
     async fn replace_mark(&self, login: &str, mark: &str) -> Result<()>;
 
+    /// How many consumers the bulk trials have: more than the adapter looks at one by one, and not so many
+    /// that a slow server takes over 20 s to make them.
+    fn many(&self) -> usize {
+        300
+    }
     /// How many commands of the adapter wrote something on the server up to now.
     async fn writes(&self) -> Result<u64>;
     /// How many logins failed on the server up to now.

@@ -2,27 +2,35 @@
 //!
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
+mod amqp;
+mod etcd;
 mod exec;
 mod htpasswd;
 mod jetstream;
 mod mariadb;
 mod mosquitto;
 mod nats;
+mod http;
 mod process;
 mod proxy;
+mod rabbitmq;
 mod redis;
 mod resp;
 
 use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
+pub use amqp::AmqpClient;
+pub use etcd::{ETCD_ROOT, EtcdFlavor, EtcdServer};
 pub use exec::{Example, ExampleProgram};
 pub use htpasswd::{NginxServer, htpasswd};
 pub use jetstream::{JetCluster, JetOptions, RawNats};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
 pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
+pub use http::http;
 pub use proxy::Proxy;
+pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
 

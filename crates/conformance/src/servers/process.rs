@@ -55,6 +55,32 @@ impl Process {
         let id = id.ok_or_else(|| ServerError::new("no such process id"))?;
         kill_process(id, signal).map_err(|error| ServerError::new(error.to_string()))
     }
+    /// Stops it, and waits until each of its threads stands still: on a busy machine some run on for a
+    /// while after the signal.
+    pub(super) async fn stop(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.pid()));
+        until("the server to stand still", Duration::from_secs(10), || {
+            let running = std::fs::read_dir(&tasks)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
+                .filter(|stat| {
+                    !stat
+                        .rsplit_once(") ")
+                        .is_some_and(|(_, rest)| rest.starts_with('T'))
+                })
+                .count();
+            async move {
+                match running {
+                    0 => Ok(()),
+                    some => Err(format!("{some} threads run")),
+                }
+            }
+        })
+        .await
+    }
     /// Waits for its end.
     pub(super) async fn wait(&mut self) -> Result<()> {
         until("the end of the server", Duration::from_secs(20), || {

@@ -86,9 +86,11 @@ pub(super) async fn r1_a_list_is_whole_and_tells_whose_each_login_is(g: &Ground<
     if !g.adapter.capabilities().list {
         return Err(Stop::Skip("not declared: list".to_owned()));
     }
+    // Where there is no switch, all are on.
+    let on = !g.adapter.capabilities().disable;
     let (ours, off) = (
         g.wish("mine")?,
-        g.wish_with("mine-off", |p| p.enabled = false)?,
+        g.wish_with("mine-off", |p| p.enabled = on)?,
     );
     g.made(&ours).await?;
     g.made(&off).await?;
@@ -101,7 +103,7 @@ pub(super) async fn r1_a_list_is_whole_and_tells_whose_each_login_is(g: &Ground<
     let of = |login: &str| listed.iter().find(|one| one.login.as_str() == login);
     let wanted = [
         ("mine", MarkSeen::OursFor(ours.consumer().clone()), true),
-        ("mine-off", MarkSeen::OursFor(off.consumer().clone()), false),
+        ("mine-off", MarkSeen::OursFor(off.consumer().clone()), on),
         ("no-mark", MarkSeen::None, true),
         ("mine-not", MarkSeen::Foreign, true),
     ];

@@ -1,0 +1,212 @@
+//! Permissions on ranges of keys, as etcd has them.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::values::EtcdValues;
+
+/// What may be done. Reading is the form that is left out when it is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Access {
+    /// Read.
+    #[default]
+    Read,
+    /// Write.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+/// A key, or the keys from one up to another; both in base64.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Range {
+    pub(super) key: String,
+    /// Empty for a single key.
+    pub(super) end: String,
+}
+
+/// A permission as it is shown and sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Permission {
+    #[serde(default, rename = "permType")]
+    access: Access,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    range_end: String,
+}
+
+/// The permissions of a role: etcd has at most one for each range.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Grants(BTreeMap<Range, Access>);
+
+impl Grants {
+    /// What the values ask for.
+    pub(super) fn wanted(values: &EtcdValues) -> Self {
+        let mut all = Self::default();
+        let lists = [
+            (&values.prefixes, Access::ReadWrite, true),
+            (&values.read_prefixes, Access::Read, true),
+            (&values.write_prefixes, Access::Write, true),
+            (&values.keys, Access::ReadWrite, false),
+            (&values.read_keys, Access::Read, false),
+            (&values.write_keys, Access::Write, false),
+        ];
+        for (texts, access, is_prefix) in lists {
+            for text in texts {
+                let range = if is_prefix {
+                    Range::prefix(text)
+                } else {
+                    Range::single(text)
+                };
+                let joined = match all.0.get(&range) {
+                    Some(had) if *had != access => Access::ReadWrite,
+                    _ => access,
+                };
+                all.0.insert(range, joined);
+            }
+        }
+        all
+    }
+    /// What a role is shown to have.
+    pub(super) fn shown(permissions: &[Permission]) -> Self {
+        let one = |p: &Permission| {
+            let range = Range {
+                key: p.key.clone(),
+                end: p.range_end.clone(),
+            };
+            (range, p.access)
+        };
+        Self(permissions.iter().map(one).collect())
+    }
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Those whose range the other does not have with the same access.
+    pub(super) fn beyond(&self, other: &Grants, enough: fn(Access, Access) -> bool) -> Grants {
+        let lacks = |(range, access): &(&Range, &Access)| {
+            other.0.get(range).is_none_or(|has| !enough(*has, **access))
+        };
+        Self(
+            self.0
+                .iter()
+                .filter(lacks)
+                .map(|(r, a)| (r.clone(), *a))
+                .collect(),
+        )
+    }
+    /// Those whose range the other has, too.
+    pub(super) fn within(&self, other: &Grants) -> Grants {
+        let both = self.0.iter().filter(|(range, _)| other.has(range));
+        Self(both.map(|(r, a)| (r.clone(), *a)).collect())
+    }
+    /// Each, as it is sent.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Permission> {
+        self.0.iter().map(|(range, access)| Permission {
+            access: *access,
+            key: range.key.clone(),
+            range_end: range.end.clone(),
+        })
+    }
+    /// The ranges.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range> {
+        self.0.keys()
+    }
+    pub(super) fn has(&self, range: &Range) -> bool {
+        self.0.contains_key(range)
+    }
+    /// `read /web/…, write lock`.
+    pub(super) fn told(&self) -> String {
+        const MOST: usize = 6;
+        let one = |(range, access): (&Range, &Access)| {
+            let access = match access {
+                Access::Read => "read",
+                Access::Write => "write",
+                Access::ReadWrite => "read and write",
+            };
+            let dots = if range.end.is_empty() { "" } else { "…" };
+            format!("{access} {}{dots}", plain(&range.key))
+        };
+        let all: Vec<String> = self.0.iter().map(one).collect();
+        let mut told = all[..all.len().min(MOST)].join(", ");
+        if all.len() > MOST {
+            told.push_str(&format!(" and {} more", all.len() - MOST));
+        }
+        told
+    }
+}
+
+/// Whether what is there is as much as what is asked for.
+pub(super) fn covers(has: Access, asked: Access) -> bool {
+    has == asked || has == Access::ReadWrite
+}
+
+impl Range {
+    fn single(key: &str) -> Self {
+        Self {
+            key: STANDARD.encode(key),
+            end: String::new(),
+        }
+    }
+    /// Up to the first key that does not begin so; from a NUL to a NUL is everything.
+    fn prefix(prefix: &str) -> Self {
+        let mut end = prefix.as_bytes().to_vec();
+        while end.last() == Some(&0xff) {
+            end.pop();
+        }
+        match end.last_mut() {
+            Some(last) => *last += 1,
+            None => end.push(0),
+        }
+        let key = if prefix.is_empty() { "\0" } else { prefix };
+        Self {
+            key: STANDARD.encode(key),
+            end: STANDARD.encode(end),
+        }
+    }
+}
+
+fn plain(key: &str) -> String {
+    let bytes = STANDARD.decode(key).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Ranges, and what is beyond what.
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_prefix_is_a_range_and_two_accesses_are_both() {
+        let range = |prefix: &str| Range::prefix(prefix);
+        let raw = |range: &Range| {
+            let read = |text: &str| STANDARD.decode(text).expect("base64");
+            (read(&range.key), read(&range.end))
+        };
+        assert_eq!(raw(&range("/web/")), (b"/web/".to_vec(), b"/web0".to_vec()));
+        assert_eq!(raw(&range("")), (vec![0], vec![0]));
+        let values = json!({ "read_prefixes": ["a"], "write_prefixes": ["a"], "read_keys": ["k"] });
+        let values: EtcdValues = serde_json::from_value(values).expect("values");
+        let wanted = Grants::wanted(&values);
+        assert_eq!(wanted.told(), "read and write a…, read k");
+        // As etcd shows them: reading is left out.
+        let shown = json!([{ "key": "YQ==", "range_end": "Yg==" }, { "permType": "READWRITE", "key": "aw==" }]);
+        let shown: Vec<Permission> = serde_json::from_value(shown).expect("permissions");
+        let shown = Grants::shown(&shown);
+        assert_eq!(wanted.beyond(&shown, covers).told(), "read and write a…");
+        assert_eq!(
+            shown
+                .beyond(&wanted, |has, asked| has == asked
+                    || has == Access::ReadWrite)
+                .told(),
+            "read and write k"
+        );
+        assert_eq!(Grants::shown(&wanted.iter().collect::<Vec<_>>()), wanted);
+    }
+}
