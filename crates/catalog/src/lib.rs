@@ -8,12 +8,16 @@ pub mod exec;
 pub mod htpasswd;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "ldap")]
+pub mod ldap;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
 #[cfg(feature = "mosquitto")]
 pub mod mosquitto;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
 #[cfg(feature = "redis")]
@@ -53,19 +57,23 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
     vec![
         #[cfg(feature = "redis")]
         Arc::new(redis::RedisKind),
+        #[cfg(feature = "postgres")]
+        Arc::new(postgres::PostgresKind),
         #[cfg(feature = "mariadb")]
         Arc::new(mariadb::MariadbKind),
-        #[cfg(feature = "htpasswd")]
-        Arc::new(htpasswd::HtpasswdKind),
-        #[cfg(feature = "etcd")]
-        Arc::new(etcd::EtcdKind),
         #[cfg(feature = "rabbitmq")]
         Arc::new(rabbitmq::RabbitKind),
-        #[cfg(feature = "exec")]
-        Arc::new(exec::ExecKind),
         #[cfg(feature = "nats")]
         Arc::new(nats::NatsKind),
         #[cfg(feature = "mosquitto")]
         Arc::new(mosquitto::MosquittoKind),
+        #[cfg(feature = "ldap")]
+        Arc::new(ldap::LdapKind),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::EtcdKind),
+        #[cfg(feature = "htpasswd")]
+        Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "exec")]
+        Arc::new(exec::ExecKind),
     ]
 }

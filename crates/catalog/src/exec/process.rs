@@ -55,7 +55,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Nothing more comes from the program: everybody who waits is told why.
     fn end(&self, why: &Error) {
-        self.hinted.notify_waiters();
+        self.hinted.notify_one();
         let Ok(mut waiting) = self.waiting.lock() else {
             return;
         };
@@ -71,7 +71,8 @@ impl Shared {
     fn take(&self, line: &[u8]) -> Result<(), &'static str> {
         let line: Line = serde_json::from_slice(line).map_err(|_| "is not of the protocol")?;
         if line.hint {
-            self.hinted.notify_waiters();
+            // Kept for the one who listens, if it is not listening just now.
+            self.hinted.notify_one();
         }
         let Some(id) = line.id else {
             return if line.hint { Ok(()) } else { Err("has no id") };
@@ -164,11 +165,8 @@ impl Process {
 
     /// Waits for a hint, or for the program's end, which is one as good as any.
     pub(super) async fn hinted(&self) {
-        let heard = self.shared.hinted.notified();
-        tokio::pin!(heard);
-        heard.as_mut().enable();
         if self.shared.over().is_none() {
-            heard.await;
+            self.shared.hinted.notified().await;
         }
     }
 

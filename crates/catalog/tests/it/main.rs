@@ -12,6 +12,9 @@ mod htpasswd;
 #[cfg(test)]
 mod judged;
 #[cfg(test)]
+#[cfg(feature = "ldap")]
+mod ldap;
+#[cfg(test)]
 #[cfg(feature = "mariadb")]
 mod mariadb;
 #[cfg(test)]
@@ -20,6 +23,9 @@ mod mosquitto;
 #[cfg(test)]
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(test)]
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(test)]
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
@@ -43,10 +49,14 @@ const BENCHES: &[&str] = &[
     "htpasswd",
     #[cfg(feature = "exec")]
     "exec",
+    #[cfg(feature = "postgres")]
+    "postgres",
     #[cfg(feature = "nats")]
     "nats",
     #[cfg(feature = "mosquitto")]
     "mosquitto",
+    #[cfg(feature = "ldap")]
+    "ldap",
 ];
 
 #[test]

@@ -50,6 +50,10 @@ pub trait Bench: Send + Sync {
     fn other_values(&self, consumer: &str) -> Value;
     /// Values that the form of the wish allows and the server refuses, if there are any.
     fn values_that_the_server_refuses(&self) -> Option<Value>;
+    /// Whether the server has a way to end a session of a consumer.
+    fn ends_sessions(&self) -> Done {
+        Done::Yes
+    }
     /// Logins that are reserved.
     fn reserved(&self) -> Vec<String>;
     /// Whether there is a server behind a connection, which can restart, hang, or be cut off.

@@ -1,5 +1,6 @@
 //! A child process that does not outlive its owner.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -17,13 +18,26 @@ pub(super) struct Process {
 impl Process {
     /// Starts `program`; whatever it says goes to the end of `log`.
     pub(super) fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
+        Self::start_as(None, program, args, log)
+    }
+    /// The same as another user, by numbers; only root can.
+    pub(super) fn start_as(
+        user: Option<(u32, u32)>,
+        program: &Path,
+        args: &[String],
+        log: &Path,
+    ) -> Result<Self> {
         let append = || {
             std::fs::OpenOptions::new()
                 .create(true)
                 .append(true)
                 .open(log)
         };
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        if let Some((user, group)) = user {
+            command.uid(user).gid(group);
+        }
+        let child = command
             .args(args)
             .stdin(Stdio::null())
             .stdout(append()?)
@@ -54,6 +68,13 @@ impl Process {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let id = id.ok_or_else(|| ServerError::new("no such process id"))?;
         kill_process(id, signal).map_err(|error| ServerError::new(error.to_string()))
+    }
+    /// Has it end by itself, children and all, and waits for that.
+    pub(super) fn finish(&mut self, signal: Signal) {
+        let _ = self.signal(Signal::CONT);
+        if self.signal(signal).is_ok() {
+            let _ = self.child.wait();
+        }
     }
     /// Stops it, and waits until each of its threads stands still: on a busy machine some run on for a
     /// while after the signal.

@@ -2,11 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use mesh_conformance::basics::until;
 use mesh_sdk::adapter::FindingLevel;
-use mesh_sdk::{Answer, Class, Difference, Proof};
+use mesh_sdk::{Answer, Class, Difference, Proof, Wish};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -46,6 +47,21 @@ impl Double {
     fn count(&self, start: &str) -> usize {
         let log = self.log();
         log.lines().filter(|line| line.starts_with(start)).count()
+    }
+    /// A call that hangs, once the program was asked.
+    async fn hung<'d>(&'d self, hangs: &'d Wish) -> Pin<Box<dyn Future<Output = ()> + 'd>> {
+        let mut call: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {
+            drop(self.ours.holds(hangs).await);
+        });
+        let asked = until("it is asked", LONG, || async {
+            let asked = self.count("holds hangs") == 1;
+            asked.then_some(()).ok_or_else(|| self.log())
+        });
+        tokio::select! {
+            () = &mut call => panic!("it should hang"),
+            asked = asked => asked.expect("asked"),
+        }
+        call
     }
     fn path(&self) -> PathBuf {
         self.folder.path().join("double")
@@ -130,11 +146,9 @@ async fn a9_answers_may_come_out_of_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h9_after_a_call_that_was_cut_off_the_program_is_not_used_again() {
     let double = Double::told(json!({ "hangs": { "hang": true } }));
-    assert!(
-        timeout(SHORT, double.ours.holds(&wish("hangs")))
-            .await
-            .is_err()
-    );
+    double.ours.holds(&wish("web")).await.expect("it runs");
+    let hangs = wish("hangs");
+    drop(double.hung(&hangs).await);
     let pid = double
         .log()
         .lines()
@@ -155,28 +169,15 @@ async fn h9_after_a_call_that_was_cut_off_the_program_is_not_used_again() {
 async fn h9_a_call_in_flight_is_answered_although_another_was_cut_off() {
     let double = Double::told(json!({ "hangs": { "hang": true } }));
     let (hangs, other) = (wish("hangs"), wish("web"));
-    let both = async {
-        let cut = timeout(SHORT, double.ours.holds(&hangs));
-        let waits = async {
-            until("it hangs", LONG, || async {
-                (double.count("holds hangs") == 1)
-                    .then_some(())
-                    .ok_or_else(|| double.log())
-            })
-            .await
-            .expect("asked");
-            double.ours.holds(&other).await
-        };
-        let frees = async {
-            let cut = cut.await;
-            std::fs::write(double.folder.path().join("log.go"), "").expect("a word");
-            cut
-        };
-        tokio::join!(frees, waits)
-    };
-    let (cut, answer) = timeout(LONG, both).await.expect("in time");
-    assert!(cut.is_err());
-    assert_eq!(answer.expect("the other's answer"), Answer::absent());
+    double.ours.holds(&other).await.expect("it runs");
+    let hung = double.hung(&hangs).await;
+    // It waits behind the one that hangs.
+    let mut behind = Box::pin(double.ours.holds(&other));
+    assert!(timeout(SHORT, &mut behind).await.is_err());
+    drop(hung);
+    std::fs::write(double.folder.path().join("log.go"), "").expect("a word");
+    let answer = timeout(LONG, behind).await.expect("in time");
+    assert_eq!(answer.expect("its answer"), Answer::absent());
     double.ours.holds(&other).await.expect("an answer");
     assert_eq!(double.count("start"), 2, "{}", double.log());
 }

@@ -1,0 +1,135 @@
+//! Carrying statements out: many logins in one transaction; where that is refused, each in its own.
+
+use std::time::Duration;
+
+use mesh_sdk::{Class, Error};
+use tokio::time::sleep;
+use tokio_postgres::types::Type;
+
+use super::apply::{Making, together};
+use super::connect::{Failed, Session};
+use super::rights::Step;
+
+/// How many logins go into one transaction. Each new verifier takes the server some 4 ms.
+const BATCH: usize = 64;
+/// How often a statement is said again that met somebody else's change of the same row (O-30), and the
+/// first wait, which doubles.
+const TRIES: u32 = 7;
+const WAIT: Duration = Duration::from_millis(10);
+/// Our own transactions that change rights in a database go one after the other, whoever runs them.
+const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(1835365224, 1)";
+
+/// What has to be said for one wish.
+pub(super) struct Work {
+    pub(super) index: usize,
+    pub(super) steps: Vec<Step>,
+    /// The role whose sessions end with it.
+    pub(super) ends_sessions: Option<u32>,
+    /// The role was not there when it was looked for.
+    pub(super) is_new: bool,
+}
+
+impl Making<'_, '_> {
+    /// Carries out; gives those that failed, whose errors are told.
+    pub(super) async fn carry_out(
+        &mut self,
+        session: &Session,
+        work: Vec<Work>,
+    ) -> Result<Vec<usize>, Error> {
+        let mut failed = Vec::new();
+        for part in work.chunks(BATCH) {
+            match self.say(session, part).await {
+                Ok(()) => {}
+                // One alone was said already: nothing else would come of saying it again.
+                Err(error) if part.len() == 1 && !error.is_concurrent() => {
+                    if !self.judge(&part[0], Err(error))? {
+                        failed.push(part[0].index);
+                    }
+                }
+                Err(error) if error.is_refusal() => {
+                    for one in part {
+                        if !self.say_alone(session, one).await? {
+                            failed.push(one.index);
+                        }
+                    }
+                }
+                Err(error) => return Err(error.told("make the logins")),
+            }
+            for one in part.iter().filter(|one| !failed.contains(&one.index)) {
+                if let Some(role) = one.ends_sessions {
+                    end_sessions(session, role).await?;
+                }
+            }
+            self.cx.progress();
+        }
+        Ok(failed)
+    }
+
+    async fn say(&self, session: &Session, work: &[Work]) -> Result<(), Failed> {
+        transaction(session, &together(self.wishes, work)).await
+    }
+
+    /// One alone. Whether it was done.
+    async fn say_alone(&mut self, session: &Session, work: &Work) -> Result<bool, Error> {
+        let mut wait = WAIT;
+        for _ in 1..TRIES {
+            match self.say(session, std::slice::from_ref(work)).await {
+                Err(error) if error.is_concurrent() => sleep(wait).await,
+                other => return self.judge(work, other),
+            }
+            wait *= 2;
+        }
+        let last = self.say(session, std::slice::from_ref(work)).await;
+        self.judge(work, last)
+    }
+
+    fn judge(&mut self, work: &Work, done: Result<(), Failed>) -> Result<bool, Error> {
+        let Err(failed) = done else { return Ok(true) };
+        let what = format!("make `{}`", self.wishes[work.index].login());
+        let error = failed.told(&what);
+        if !failed.is_refusal() {
+            return Err(error);
+        }
+        if error.class() == Class::Exists && work.is_new {
+            self.again.push(work.index);
+        }
+        self.fail(work.index, error);
+        Ok(false)
+    }
+}
+
+/// Some statements as one transaction, in one round trip. A refusal leaves the connection usable.
+pub(super) async fn transaction(session: &Session, statements: &[String]) -> Result<(), Failed> {
+    let sql = format!("BEGIN; {ONE_AT_A_TIME}; {}; COMMIT", statements.join("; "));
+    let done = session.run(&sql).await;
+    if let Err(error) = &done
+        && error.is_refusal()
+    {
+        session.run("ROLLBACK").await?;
+    }
+    done
+}
+
+/// Ends the sessions of a role, and waits until they are over.
+pub(super) async fn end_sessions(session: &Session, role: u32) -> Result<(), Error> {
+    const WHAT: &str = "end the sessions of a login";
+    let end = match session.facts.major {
+        14.. => "pg_terminate_backend(pid, 5000)",
+        _ => "pg_terminate_backend(pid)",
+    };
+    // Whoever was just being let in shows up a moment later.
+    for _ in 0..3 {
+        let sql = format!("SELECT {end} FROM pg_stat_activity WHERE usesysid = $1");
+        let ended = session.query(WHAT, &sql, &[(&role, Type::OID)]).await?;
+        if ended.is_empty() {
+            return Ok(());
+        }
+    }
+    let sql = "SELECT FROM pg_stat_activity WHERE usesysid = $1";
+    let left = session.query(WHAT, sql, &[(&role, Type::OID)]).await?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{WHAT}: {} are still open", left.len());
+    Err(Error::new(Class::Busy, message))
+}
