@@ -165,10 +165,11 @@ pub struct Write {
     pub value: Vec<u8>,
 }
 
-/// A whole list, and the revision at which it was true.
+/// A whole list. What is written while it is made may be in it or not, key by key.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The newest revision of the bus when it was taken.
+    /// Everything up to this revision that was done before the list was asked for is in it; nothing in it
+    /// is newer.
     pub at: Rev,
     /// Every entry under the prefix, by key.
     pub entries: Vec<Entry>,

@@ -12,10 +12,10 @@ use rusqlite::{Connection, Transaction};
 use tokio::sync::{broadcast, oneshot};
 
 use super::highwater::{self, Edge, HighWater};
-use super::watch::{Change, LOOK, MOST};
 use super::{fault, rows, schema, sql_fault};
 use crate::files::Identity;
 use crate::sqlite;
+use crate::watch::{Change, LOOK, MOST};
 use crate::worker::Work;
 
 /// Lines kept of one subject, and some more until it is trimmed.

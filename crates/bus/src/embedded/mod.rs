@@ -10,7 +10,6 @@ mod highwater;
 mod peek;
 mod rows;
 mod schema;
-mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +25,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::files::{self, Identity};
 use crate::sqlite::{self, OpenFault, Reads, Trouble};
+use crate::watch;
 use crate::worker::Worker;
 use engine::{Counts, Engine, Gauge, Job};
 use schema::SCHEMA;

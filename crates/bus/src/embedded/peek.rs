@@ -13,9 +13,9 @@ use mesh_sdk::bus::{Epoch, Fault, Rev, Rung, Watch};
 
 use super::highwater::{self, Seen};
 use super::schema::{self, SCHEMA, Verdict};
-use super::watch::LOOK;
 use super::{EmbeddedBus, FILE, Found, Opened, fault, io_fault, rows};
 use crate::sqlite::Reads;
+use crate::watch::LOOK;
 
 /// What a process that only reads finds.
 pub enum Glimpse {

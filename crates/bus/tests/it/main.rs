@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 mod child;
+mod claim;
 mod crash;
 mod epoch;
 mod full;
@@ -10,6 +11,7 @@ mod parts;
 mod readonly;
 mod secrets;
 mod suite;
+mod transfer;
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Doorbells: what the writer tells those that watch.
+//! Doorbells: what a store tells those that watch, in one process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 /// How often other processes' writes are looked for, while somebody watches.
-pub(super) const LOOK: Duration = Duration::from_millis(250);
-/// A watcher that is further behind than so many commits lists anew.
-pub(super) const BEHIND: usize = 256;
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
+/// A watcher that is further behind than so many changes lists anew.
+pub(crate) const BEHIND: usize = 256;
 /// More keys than this in one commit are told as a gap: listing anew is no dearer, and what a slow
 /// watcher keeps waiting stays small.
-pub(super) const MOST: usize = 1000;
+pub(crate) const MOST: usize = 1000;
 
 /// What one commit changed.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// These keys.
     Keys(Vec<(Bucket, Key)>),
     /// Too much to tell, or not known, in these buckets.
@@ -27,7 +27,7 @@ pub(super) enum Change {
 
 impl Change {
     /// Of these keys, told as a gap if they are many.
-    pub(super) fn of(keys: Vec<(Bucket, Key)>) -> Self {
+    pub(crate) fn of(keys: Vec<(Bucket, Key)>) -> Self {
         if keys.len() <= MOST {
             return Change::Keys(keys);
         }
@@ -35,17 +35,17 @@ impl Change {
         Change::Gap(Bucket::ALL.into_iter().filter(holds).collect())
     }
     /// Anything anywhere.
-    pub(super) fn anything() -> Self {
+    pub(crate) fn anything() -> Self {
         Change::Gap(Bucket::ALL.to_vec())
     }
     /// Whether nothing changed.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         matches!(self, Change::Keys(keys) if keys.is_empty())
     }
 }
 
 /// A watch on one prefix.
-pub(super) struct PrefixWatch {
+pub(crate) struct PrefixWatch {
     bucket: Bucket,
     prefix: Key,
     changes: Receiver<Arc<Change>>,
@@ -55,7 +55,7 @@ pub(super) struct PrefixWatch {
 }
 
 impl PrefixWatch {
-    pub(super) fn new(bucket: Bucket, prefix: Key, changes: Receiver<Arc<Change>>) -> Self {
+    pub(crate) fn new(bucket: Bucket, prefix: Key, changes: Receiver<Arc<Change>>) -> Self {
         Self {
             bucket,
             prefix,
