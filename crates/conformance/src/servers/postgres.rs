@@ -222,8 +222,11 @@ impl PostgresServer {
         self.start_again().await
     }
     /// Stops it in its tracks: whoever comes anew gets no answer.
-    pub fn stop(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+    pub async fn stop(&self) -> Result<()> {
+        match &self.process {
+            Some(process) => process.stop().await,
+            None => Err(ServerError::new("it does not run")),
+        }
     }
     /// Lets a stopped one go on.
     pub fn go_on(&self) -> Result<()> {

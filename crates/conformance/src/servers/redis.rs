@@ -171,16 +171,16 @@ impl RedisServer {
         Ok(())
     }
     /// Stops it in its tracks: it keeps its connections, takes new ones, and answers nothing.
-    pub fn stop(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+    pub async fn stop(&self) -> Result<()> {
+        match &self.process {
+            Some(process) => process.stop().await,
+            None => Err(ServerError::new("it does not run")),
+        }
     }
     /// Lets a stopped one go on.
     pub fn go_on(&self) -> Result<()> {
-        self.signal(Signal::CONT)
-    }
-    fn signal(&self, signal: Signal) -> Result<()> {
         match &self.process {
-            Some(process) => process.signal(signal),
+            Some(process) => process.signal(Signal::CONT),
             None => Err(ServerError::new("it does not run")),
         }
     }

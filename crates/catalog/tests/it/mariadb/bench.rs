@@ -270,7 +270,7 @@ impl Bench for MariadbBench {
         Ok(Restart::Keeps)
     }
     async fn stop(&self) -> Result<()> {
-        self.server.lock().await.stop()
+        self.server.lock().await.stop().await
     }
     async fn go_on(&self) -> Result<()> {
         self.server.lock().await.go_on()
