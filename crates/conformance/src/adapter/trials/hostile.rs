@@ -114,7 +114,7 @@ async fn judged(g: &Ground<'_>, wish: &Wish, field: &str, shown: &str) -> Result
     Ok(true)
 }
 
-pub(super) async fn a5_hostile_names_and_passwords_are_data(g: &Ground<'_>) -> Ended {
+pub(super) async fn a5_o01_o02_hostile_names_and_passwords_are_data(g: &Ground<'_>) -> Ended {
     let (mut taken, mut refused) = (0, Vec::new());
     for text in logins() {
         let Ok(login) = Login::new(&text) else {

@@ -63,7 +63,7 @@ pub(super) const ALL: &[Trial] = trials! {
         r10_healing_leaves_a_session_in_order_alone,
         r1_a_list_is_whole_and_tells_whose_each_login_is;
     hostile:
-        a5_hostile_names_and_passwords_are_data,
+        a5_o01_o02_hostile_names_and_passwords_are_data,
         o07_what_no_backend_can_take_is_refused_before_anything_is_written;
     bulk:
         h16_many_are_made_and_looked_at_together,

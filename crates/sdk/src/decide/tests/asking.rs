@@ -640,7 +640,7 @@ fn h24_a_pass_for_a_few_is_not_a_whole_pass() {
 }
 
 #[test]
-fn h24_stamps_from_the_future_count_as_now() {
+fn h24_o37_stamps_from_the_future_count_as_now() {
     // O-37: the clock was two hours ahead when all this was stored.
     let mut rig = Rig::held(&["web", "bad", "busy", "tug"]);
     rig.wait(2 * HOUR);
