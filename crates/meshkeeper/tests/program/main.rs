@@ -9,6 +9,7 @@
     missing_docs
 )]
 
+mod backends;
 mod braking;
 mod crashing;
 mod encrypting;
