@@ -1,10 +1,12 @@
 //! Changing the file, and having the server load it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mesh_sdk::adapter::Sink;
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker, Secret};
+use tokio::time::timeout;
 
 use super::adapter::Nats;
 use super::compare::{Fit, Wish, diff, rights_to_have};
@@ -15,6 +17,10 @@ use super::{check, classify, disk};
 
 /// How often a batch that the server does not take is halved, to find whom it does not take.
 const MOST_RELOADS: usize = 40;
+
+/// How often the server is asked to load, and how long each answer is waited for: 100,000 users take it 4 s.
+const TRIES: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Edits of some wishes, by their place among the wishes.
 type Edits = Vec<(usize, Edit)>;
@@ -87,7 +93,7 @@ impl Nats {
         let after = self.read_text(cx, new.clone()).await;
         let after = after.map_err(|_| classify::garbled("write the users file"))?;
         self.replace(seen, old.clone(), new.clone()).await?;
-        match reload(cx, seen).await {
+        match self.reload(cx, seen).await {
             Ok(()) => {
                 seen.file = after;
                 self.note_reading(seen).await
@@ -104,8 +110,31 @@ impl Nats {
 
     /// Has the server load the file as it is.
     async fn load(&self, cx: &Cx, seen: &mut Seen) -> Result<(), Error> {
-        reload(cx, seen).await?;
+        self.reload(cx, seen).await?;
         self.note_reading(seen).await
+    }
+
+    /// Has the server read its configuration. It answers when that is done, or why it kept what it had. Its
+    /// answer may get lost while it moves its subscriptions to what it has read: then it is asked again, on
+    /// another connection, which does no harm.
+    async fn reload(&self, cx: &Cx, seen: &mut Seen) -> Result<(), Error> {
+        const WHAT: &str = "have the server load the users";
+        for _ in 0..TRIES {
+            let subject = format!("$SYS.REQ.SERVER.{}.RELOAD", seen.wire.info.server_id);
+            let Ok(answer) = timeout(PATIENCE, seen.wire.ask(WHAT, &subject)).await else {
+                seen.wire = self.admin(cx).await?;
+                continue;
+            };
+            let answer = answer?;
+            cx.progress();
+            return match answer.get("error") {
+                None => Ok(()),
+                Some(error) => Err(classify::not_loaded(
+                    error["description"].as_str().unwrap_or(""),
+                )),
+            };
+        }
+        Err(classify::late(WHAT))
     }
 
     async fn replace(&self, seen: &mut Seen, old: String, new: String) -> Result<(), Error> {
@@ -269,18 +298,4 @@ fn edit(wish: &Wish<'_>, entry: Option<&Entry>, stored: &str) -> Edit {
 /// Whether the server said no to what we wrote.
 fn is_verdict(error: &Error) -> bool {
     matches!(error.class(), Class::RefusedValue | Class::Exists)
-}
-
-/// Has the server read its configuration. It answers when that is done, or why it kept what it had.
-async fn reload(cx: &Cx, seen: &mut Seen) -> Result<(), Error> {
-    const WHAT: &str = "have the server load the users";
-    let subject = format!("$SYS.REQ.SERVER.{}.RELOAD", seen.wire.info.server_id);
-    let answer = seen.wire.ask(WHAT, &subject).await?;
-    cx.progress();
-    match answer.get("error") {
-        None => Ok(()),
-        Some(error) => Err(classify::not_loaded(
-            error["description"].as_str().unwrap_or(""),
-        )),
-    }
 }
