@@ -24,7 +24,7 @@ setup_htpasswd() {
         stop_nginx_service
         [ -x "$(nginx_program)" ] || fail "the package nginx-light brought no nginx"
     fi
-    READY+=("htpasswd" "nginx $("$(nginx_program)" -v 2>&1 | sed -n 's|.*nginx/\([0-9.]*\).*|\1|p')")
+    READY+=("htpasswd" "nginx $("$(nginx_program)" -v 2>&1 | sed -n 's|.*nginx/\([0-9.]*\).*|\1|p' || true)")
 }
 
 # The package may have started a server of its own. Nobody asked for that one, and we installed it.

@@ -19,7 +19,7 @@ setup_mariadb() {
         stop_mariadb_service
         [ -x "$(mariadb_program)" ] || fail "the package mariadb-server brought no mariadbd"
     fi
-    READY+=("mariadbd $("$(mariadb_program)" --version 2>/dev/null | sed -n 's/.*Ver \([0-9.]*\).*/\1/p')")
+    READY+=("mariadbd $("$(mariadb_program)" --version 2>/dev/null | sed -n 's/.*Ver \([0-9.]*\).*/\1/p' || true)")
 }
 
 # The package may have started a server of its own. Nobody asked for that one, and we installed it.

@@ -20,7 +20,7 @@ setup_mosquitto() {
         stop_mosquitto_service
         [ -x "$(mosquitto_program)" ] || fail "the package mosquitto brought no mosquitto"
     fi
-    READY+=("mosquitto $("$(mosquitto_program)" -h 2>/dev/null | sed -n 's/^mosquitto version //p')")
+    READY+=("mosquitto $("$(mosquitto_program)" -h 2>/dev/null | sed -n 's/^mosquitto version //p' || true)")
 }
 
 # The package may have started a broker of its own. Nobody asked for that one, and we installed it.

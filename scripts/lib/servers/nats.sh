@@ -22,5 +22,5 @@ setup_nats() {
         fi
     fi
     [ -x "$program" ] || fail "MESH_TEST_NATS names no program: $program"
-    READY+=("nats-server $("$program" --version 2>/dev/null | sed -n 's/.*v\([0-9][^ ]*\).*/\1/p')")
+    READY+=("nats-server $("$program" --version 2>/dev/null | sed -n 's/.*v\([0-9][^ ]*\).*/\1/p' || true)")
 }
