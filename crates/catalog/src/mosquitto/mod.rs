@@ -17,8 +17,8 @@
 //! - **Mark**: the text name of the login's own role.
 //! - **Sessions**: switching off, removing, another password, and giving or taking roles end them.
 //! - **Removing** deletes client and role. Retained messages and queues of durable sessions stay.
-//! - **Many**: the broker writes its whole file for each command and serves nobody meanwhile: 2 ms with 1,000
-//!   logins and 300 ms with 10,000, on the machine of the tests. Messages hold as many commands as fit into
+//! - **Many**: the broker writes its whole file for each command and serves nobody meanwhile: a few ms
+//!   with 1,000 logins and 300 with 10,000, on the machine of the tests. Messages hold as many commands as fit into
 //!   the budget. Reading all goes by pages of 1,000, about 20 ms of the broker's time each.
 
 mod adapter;
