@@ -223,6 +223,21 @@ pub enum MarkSeen {
     Damaged,
 }
 
+impl MarkSeen {
+    /// Which of the marks on one login counts, where a backend has room for several: a stranger's before
+    /// ours, so that nothing of theirs is ever touched, and ours before what is damaged.
+    pub fn strongest(marks: impl IntoIterator<Item = MarkSeen>) -> MarkSeen {
+        let rank = |mark: &MarkSeen| match mark {
+            MarkSeen::None => 0,
+            MarkSeen::Damaged => 1,
+            MarkSeen::OursFor(_) => 2,
+            MarkSeen::Ours => 3,
+            MarkSeen::Foreign => 4,
+        };
+        marks.into_iter().max_by_key(rank).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Differences are a set with a stable order.

@@ -114,6 +114,18 @@ impl Marker {
             _ => Owner::Damaged,
         }
     }
+    /// Judges a text found on a login in a list. Only one that this provider left names a consumer: a
+    /// login that another provider of the same installation looks after is none of this one's business.
+    pub fn listed(&self, text: &str) -> MarkSeen {
+        match self.owner(text) {
+            Owner::Nobody => MarkSeen::None,
+            Owner::Damaged => MarkSeen::Damaged,
+            Owner::Ours { provider, consumer } if provider == self.provider => {
+                MarkSeen::OursFor(consumer)
+            }
+            Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
+        }
+    }
     fn body(&self, provider: &str, consumer: &str) -> String {
         format!(
             "{}{}.{}.{provider}.{consumer}",
@@ -215,6 +227,24 @@ mod tests {
         );
         assert_eq!(ours.read(&text[..text.len() - 1], &web), MarkSeen::Damaged);
         assert_eq!(ours.read("some comment", &web), MarkSeen::None);
+    }
+
+    #[test]
+    fn r1_a_listed_mark_names_a_consumer_of_this_provider_only() {
+        let ours = marker("home", "i1", "cache", "key");
+        let web = ConsumerName::new("web").expect("name");
+        let text = ours.mark(&web).as_str().to_owned();
+        assert_eq!(ours.listed(&text), MarkSeen::OursFor(web));
+        for other in [
+            marker("home", "i1", "database", "key"),
+            marker("home", "i2", "cache", "key"),
+            marker("away", "i1", "cache", "key"),
+        ] {
+            assert_eq!(other.listed(&text), MarkSeen::Foreign, "{other:?}");
+        }
+        let forged = marker("home", "i1", "cache", "other");
+        assert_eq!(forged.listed(&text), MarkSeen::Damaged);
+        assert_eq!(ours.listed("some comment"), MarkSeen::None);
     }
 
     #[test]

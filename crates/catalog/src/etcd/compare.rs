@@ -3,7 +3,6 @@
 //! A user has two roles of ours: one whose name is the mark, which grants nothing, and one that carries
 //! what the wish asks for.
 
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{
     Answer, ConsumerName, Cx, Difference, Differences, Error, Held, Lost, MarkSeen, Marker, Proof,
 };
@@ -87,37 +86,18 @@ pub(super) fn diff(wish: &Wish<'_>, shown: &Shown) -> Diff {
         mark_grants: shown.mark_grants.clone(),
         other_roles: shown.roles.iter().filter(other).cloned().collect(),
         has_role,
-        mark: strongest(marks.map(|name| wish.marker().read(name, wish.consumer()))),
+        mark: MarkSeen::strongest(marks.map(|name| wish.marker().read(name, wish.consumer()))),
     }
-}
-
-/// The mark that decides, where there is more than one: a stranger's before ours, so that nothing of
-/// theirs is ever touched.
-fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
 }
 
 /// The mark among a user's roles, judged for a consumer.
 pub(super) fn mark_for(marker: &Marker, roles: &[String], consumer: &ConsumerName) -> MarkSeen {
-    strongest(roles.iter().map(|name| marker.read(name, consumer)))
+    MarkSeen::strongest(roles.iter().map(|name| marker.read(name, consumer)))
 }
 
 /// Judges the marks of a listed login. Only one that this provider left names a consumer.
 pub(super) fn listed_mark(marker: &Marker, roles: &[String]) -> MarkSeen {
-    let own = marker.own_prefix();
-    strongest(roles.iter().map(|name| match marker.owner(name) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if name.starts_with(&own) => MarkSeen::OursFor(consumer),
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }))
+    MarkSeen::strongest(roles.iter().map(|name| marker.listed(name)))
 }
 
 impl Diff {

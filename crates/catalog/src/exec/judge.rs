@@ -1,7 +1,6 @@
 //! From what a program found to an answer: whose a mark is and what counts as lost is judged here.
 
 use mesh_sdk::answer::{Held, Lost};
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{Answer, Difference, Differences, Error, MarkSeen, Marker, Proof, Provision};
 
 use super::classify;
@@ -125,12 +124,5 @@ pub(super) fn listed_mark(marker: &Marker, text: Option<&str>) -> MarkSeen {
     let Some(text) = text else {
         return MarkSeen::None;
     };
-    match marker.owner(text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&marker.own_prefix()) => {
-            MarkSeen::OursFor(consumer)
-        }
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }
+    marker.listed(text)
 }

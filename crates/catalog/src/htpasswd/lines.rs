@@ -183,14 +183,7 @@ impl Entry<'_> {
         let Some(mark) = self.mark else {
             return MarkSeen::None;
         };
-        match marker.owner(mark) {
-            Owner::Nobody => MarkSeen::None,
-            Owner::Damaged => MarkSeen::Damaged,
-            Owner::Ours { consumer, .. } if mark.starts_with(&marker.own_prefix()) => {
-                MarkSeen::OursFor(consumer)
-            }
-            Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-        }
+        marker.listed(mark)
     }
 }
 

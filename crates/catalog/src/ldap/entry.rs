@@ -1,7 +1,6 @@
 //! A login's entry, as a search shows it.
 
 use ldap3::SearchEntry;
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{ConsumerName, MarkSeen, Marker};
 
 use super::{dn, hash};
@@ -60,28 +59,10 @@ impl Entry {
     }
     /// The mark that decides for a consumer.
     pub(super) fn mark(&self, marker: &Marker, consumer: &ConsumerName) -> MarkSeen {
-        strongest(self.marks().map(|text| marker.read(text, consumer)))
+        MarkSeen::strongest(self.marks().map(|text| marker.read(text, consumer)))
     }
     /// The mark in a list: only one that this provider left names a consumer.
     pub(super) fn listed_mark(&self, marker: &Marker) -> MarkSeen {
-        let own = marker.own_prefix();
-        strongest(self.marks().map(|text| match marker.owner(text) {
-            Owner::Nobody => MarkSeen::None,
-            Owner::Damaged => MarkSeen::Damaged,
-            Owner::Ours { consumer, .. } if text.starts_with(&own) => MarkSeen::OursFor(consumer),
-            Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-        }))
+        MarkSeen::strongest(self.marks().map(|text| marker.listed(text)))
     }
-}
-
-/// A stranger's mark counts before ours, so that nothing of theirs is ever touched.
-fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
 }

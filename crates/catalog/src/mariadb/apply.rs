@@ -5,7 +5,7 @@ use mesh_sdk::{Class, Cx, Difference, Error, MarkSeen, Marker};
 
 use super::account::Account;
 use super::adapter::Mariadb;
-use super::compare::{Diff, Wish, diff, owned, strongest};
+use super::compare::{Diff, Wish, diff, owned};
 use super::connect::Session;
 use super::read::{Seen, Whose, read};
 use super::sql;
@@ -140,7 +140,7 @@ impl Mariadb {
         let is_ours = |account: &&Account| {
             let marks = account.marks();
             let seen = marks.iter().map(|text| marker.read(text, &going.consumer));
-            strongest(seen) == MarkSeen::Ours
+            MarkSeen::strongest(seen) == MarkSeen::Ours
         };
         let ours: Vec<Account> = all.iter().filter(is_ours).cloned().collect();
         if ours.is_empty() && !all.is_empty() {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{Answer, Difference, Differences, Held, Login, Lost, MarkSeen, Marker, Proof};
 
 use super::account::Account;
@@ -110,36 +109,17 @@ fn pass(wish: &Wish<'_>, account: &Account) -> Pass {
 
 fn mark(wish: &Wish<'_>, account: &Account) -> MarkSeen {
     let marks = account.marks();
-    strongest(
+    MarkSeen::strongest(
         marks
             .iter()
             .map(|text| wish.marker().read(text, wish.consumer())),
     )
 }
 
-/// The mark that decides, where there is more than one: a stranger's before ours, so that nothing of
-/// theirs is ever touched.
-pub(super) fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
-}
-
 /// Judges the marks of a listed account. Only one that this provider left names a consumer.
 pub(super) fn listed_mark(marker: &Marker, account: &Account) -> MarkSeen {
-    let own = marker.own_prefix();
     let marks = account.marks();
-    strongest(marks.iter().map(|text| match marker.owner(text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&own) => MarkSeen::OursFor(consumer),
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }))
+    MarkSeen::strongest(marks.iter().map(|text| marker.listed(text)))
 }
 
 fn grants(wish: &Wish<'_>, seen: &Seen, account: Option<&Account>) -> (Vec<Place>, Vec<Place>) {

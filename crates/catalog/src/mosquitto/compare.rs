@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{Answer, Difference, Differences, Held, Lost, MarkSeen, Marker, Proof};
 
 use super::control::{Client, Role};
@@ -172,14 +171,7 @@ pub(super) fn mark_text<'r>(client: &Client, role: Option<&'r Role>) -> &'r str 
 /// Judges the mark of a listed login. Only one that this provider left names a consumer: a login that
 /// another provider of the same installation looks after is none of this one's business.
 pub(super) fn listed_mark(marker: &Marker, text: &str) -> MarkSeen {
-    match marker.owner(text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&marker.own_prefix()) => {
-            MarkSeen::OursFor(consumer)
-        }
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }
+    marker.listed(text)
 }
 
 fn told_right((kind, topic): &Right) -> String {

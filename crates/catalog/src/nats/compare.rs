@@ -1,6 +1,5 @@
 //! A wish and a user of the file, compared by meaning.
 
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{Answer, Difference, Differences, Held, Lost, MarkSeen, Marker, Proof};
 
 use super::file::Entry;
@@ -64,14 +63,7 @@ fn mark(wish: &Wish<'_>, entry: &Entry) -> MarkSeen {
 /// another provider of the same installation looks after is none of this one's business.
 pub(super) fn listed_mark(marker: &Marker, entry: &Entry) -> MarkSeen {
     let text = entry.mark.as_deref().unwrap_or("");
-    match marker.owner(text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&marker.own_prefix()) => {
-            MarkSeen::OursFor(consumer)
-        }
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }
+    marker.listed(text)
 }
 
 /// The rights that a user is to have: as asked, and on an adopted login with its surplus left.

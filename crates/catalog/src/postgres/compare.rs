@@ -91,7 +91,7 @@ fn seen_marks(wish: &Wish<'_>, comment: &str) -> (MarkSeen, bool) {
         .map(|text| wish.marker().read(text, wish.consumer()))
         .collect();
     let others = all.iter().any(|mark| *mark != MarkSeen::Ours);
-    let mark = strongest(all.into_iter());
+    let mark = MarkSeen::strongest(all.into_iter());
     if mark == MarkSeen::Ours && !others {
         known.remember_mark(by, comment);
     }
@@ -120,29 +120,9 @@ pub(super) fn marked(comment: Option<&str>, mark: &str) -> String {
     }
 }
 
-/// The mark that decides, where there is more than one: a stranger's before ours, so that nothing of
-/// theirs is ever touched.
-pub(super) fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
-}
-
 /// Judges the marks of a listed login. Only one that this provider left names a consumer.
 pub(super) fn listed_mark(marker: &Marker, comment: &str) -> MarkSeen {
-    use mesh_sdk::mark::Owner;
-    let own = marker.own_prefix();
-    strongest(marks(comment).map(|text| match marker.owner(text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&own) => MarkSeen::OursFor(consumer),
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }))
+    MarkSeen::strongest(marks(comment).map(|text| marker.listed(text)))
 }
 
 impl Diff {
@@ -236,7 +216,7 @@ mod tests {
     #[test]
     fn r4_a_strangers_mark_counts_before_ours() {
         let other = MarkSeen::OursFor(ConsumerName::new("api").expect("name"));
-        let of = |marks: &[MarkSeen]| strongest(marks.iter().cloned());
+        let of = |marks: &[MarkSeen]| MarkSeen::strongest(marks.iter().cloned());
         assert_eq!(of(&[]), MarkSeen::None);
         assert_eq!(of(&[MarkSeen::Ours, MarkSeen::Foreign]), MarkSeen::Foreign);
         assert_eq!(of(&[MarkSeen::Damaged, MarkSeen::Ours]), MarkSeen::Ours);

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::adapter::Postgres;
 use super::batch::{end_sessions, transaction};
-use super::compare::{marks, strongest};
+use super::compare::marks;
 use super::connect::Session;
 use super::rights::act_for;
 use super::roles::{self, Role, column};
@@ -36,7 +36,7 @@ impl Postgres {
         };
         let comment = role.comment.as_deref().unwrap_or_default();
         let seen = marks(comment).map(|text| marker.read(text, &going.consumer));
-        if strongest(seen) == MarkSeen::Ours {
+        if MarkSeen::strongest(seen) == MarkSeen::Ours {
             return Ok(Some(role));
         }
         let message = format!("`{login}` does not carry our mark for `{}`", going.consumer);

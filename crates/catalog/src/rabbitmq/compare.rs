@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mesh_sdk::mark::Owner;
 use mesh_sdk::{Answer, Difference, Differences, Held, Lost, MarkSeen, Marker, Proof};
 
 use super::api::{Permission, Shown, TopicPermission, User};
@@ -121,7 +120,9 @@ pub(super) fn diff(wish: &Wish<'_>, shown: &Shown<&User>) -> Diff {
         switch,
         missing,
         surplus,
-        mark: strongest(marks(user).map(|text| wish.marker().read(&text, wish.consumer()))),
+        mark: MarkSeen::strongest(
+            marks(user).map(|text| wish.marker().read(&text, wish.consumer())),
+        ),
     }
 }
 
@@ -214,37 +215,18 @@ fn marks(user: &User) -> impl Iterator<Item = String> {
         .filter(|tag| tag.starts_with(Marker::PREFIX))
 }
 
-/// The mark that decides, where there is more than one: a stranger's before ours, so that nothing of
-/// theirs is ever touched.
-fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
-}
-
 /// The mark on a login, judged for a consumer.
 pub(super) fn mark_for(
     marker: &Marker,
     user: &User,
     consumer: &mesh_sdk::ConsumerName,
 ) -> MarkSeen {
-    strongest(marks(user).map(|text| marker.read(&text, consumer)))
+    MarkSeen::strongest(marks(user).map(|text| marker.read(&text, consumer)))
 }
 
 /// Judges the marks of a listed login. Only one that this provider left names a consumer.
 pub(super) fn listed_mark(marker: &Marker, user: &User) -> MarkSeen {
-    let own = marker.own_prefix();
-    strongest(marks(user).map(|text| match marker.owner(&text) {
-        Owner::Nobody => MarkSeen::None,
-        Owner::Damaged => MarkSeen::Damaged,
-        Owner::Ours { consumer, .. } if text.starts_with(&own) => MarkSeen::OursFor(consumer),
-        Owner::Ours { .. } | Owner::Foreign => MarkSeen::Foreign,
-    }))
+    MarkSeen::strongest(marks(user).map(|text| marker.listed(&text)))
 }
 
 /// The tags that a login should have: the mark, what is asked for, and of those that are there what is
@@ -371,7 +353,7 @@ mod tests {
     #[test]
     fn r4_a_strangers_mark_counts_before_ours() {
         let other = MarkSeen::OursFor(ConsumerName::new("api").expect("name"));
-        let of = |marks: &[MarkSeen]| strongest(marks.iter().cloned());
+        let of = |marks: &[MarkSeen]| MarkSeen::strongest(marks.iter().cloned());
         assert_eq!(of(&[]), MarkSeen::None);
         assert_eq!(of(&[MarkSeen::Ours, MarkSeen::Foreign]), MarkSeen::Foreign);
         assert_eq!(of(&[MarkSeen::Damaged, MarkSeen::Ours]), MarkSeen::Ours);

@@ -6,7 +6,7 @@ use mesh_sdk::{Class, Cx, Error, Login, MarkSeen, Marker};
 
 use super::acl::Shown;
 use super::adapter::{Redis, get_user};
-use super::compare::{Wish, diff, strongest};
+use super::compare::{Wish, diff};
 use super::connect::Session;
 use super::rules::{Rules, repair, switches_off, whole};
 use super::wire::{Reply, Request};
@@ -212,7 +212,7 @@ impl Redis {
             .marks
             .iter()
             .map(|text| marker.read(text, &going.consumer));
-        if strongest(seen) != MarkSeen::Ours {
+        if MarkSeen::strongest(seen) != MarkSeen::Ours {
             let message = format!(
                 "`{}` does not carry our mark for `{}`",
                 going.login, going.consumer

@@ -88,36 +88,15 @@ pub(super) fn diff(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<Diff
         switch,
         missing,
         surplus,
-        mark: strongest(shown.marks.iter().map(seen)),
+        mark: MarkSeen::strongest(shown.marks.iter().map(seen)),
         other_marks: shown.marks.iter().any(|text| seen(text) != MarkSeen::Ours),
     })
-}
-
-/// The mark that decides, where there is more than one: a stranger's before ours, so that nothing of
-/// theirs is ever touched.
-pub(super) fn strongest(marks: impl Iterator<Item = MarkSeen>) -> MarkSeen {
-    let rank = |mark: &MarkSeen| match mark {
-        MarkSeen::None => 0,
-        MarkSeen::Damaged => 1,
-        MarkSeen::OursFor(_) => 2,
-        MarkSeen::Ours => 3,
-        MarkSeen::Foreign => 4,
-    };
-    marks.max_by_key(rank).unwrap_or_default()
 }
 
 /// Judges the marks of a listed login. Only one that this provider left names a consumer: a login that
 /// another provider of the same installation looks after is none of this one's business.
 pub(super) fn listed_mark(marker: &Marker, shown: &Shown) -> MarkSeen {
-    let own = marker.own_prefix();
-    strongest(shown.marks.iter().map(|text| match marker.owner(text) {
-        mesh_sdk::mark::Owner::Nobody => MarkSeen::None,
-        mesh_sdk::mark::Owner::Damaged => MarkSeen::Damaged,
-        mesh_sdk::mark::Owner::Ours { consumer, .. } if text.starts_with(&own) => {
-            MarkSeen::OursFor(consumer)
-        }
-        mesh_sdk::mark::Owner::Ours { .. } | mesh_sdk::mark::Owner::Foreign => MarkSeen::Foreign,
-    }))
+    MarkSeen::strongest(shown.marks.iter().map(|text| marker.listed(text)))
 }
 
 fn grants(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<(Rights, Rights), Error> {
@@ -316,7 +295,7 @@ mod tests {
     #[test]
     fn r4_a_strangers_mark_counts_before_ours() {
         let other = MarkSeen::OursFor(ConsumerName::new("api").expect("name"));
-        let of = |marks: &[MarkSeen]| strongest(marks.iter().cloned());
+        let of = |marks: &[MarkSeen]| MarkSeen::strongest(marks.iter().cloned());
         assert_eq!(of(&[]), MarkSeen::None);
         assert_eq!(of(&[MarkSeen::Ours, MarkSeen::Foreign]), MarkSeen::Foreign);
         assert_eq!(of(&[MarkSeen::Damaged, MarkSeen::Ours]), MarkSeen::Ours);
