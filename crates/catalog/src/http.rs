@@ -5,7 +5,6 @@
 //! await, closes the connection (H-9). Bodies are bounded. A plain connection goes to this machine only,
 //! unless the settings allow more in so many words (S-5).
 
-use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::failure::{broken, late};
 use crate::tls::{Handshake, handshake};
 
 /// Our own deadline for getting a connection. All later waiting is under the harness's.
@@ -105,7 +105,7 @@ impl Client {
     /// or only to a server whose certificate was verified (H-17).
     #[cfg(feature = "etcd")]
     pub(crate) fn may_carry_passwords(&self) -> bool {
-        self.settings.is_loopback() || (self.encrypted && !self.settings.tls.dangerously_unverified)
+        self.settings.may_carry_passwords(self.encrypted)
     }
     /// A session, with what goes into the `Authorization` header of its requests. It connects when it
     /// is first used.
@@ -131,7 +131,7 @@ impl Client {
     async fn connect(&self) -> Result<Open, Error> {
         let result = match timeout(DEADLINE, self.dial()).await {
             Ok(result) => result,
-            Err(_) => Err(Error::new(Class::TimedOut, "connect: no answer in time")),
+            Err(_) => Err(late("connect")),
         };
         result.map_err(|error| {
             let message = format!("{} ({})", error.message(), self.settings.address());
@@ -141,10 +141,7 @@ impl Client {
 
     async fn dial(&self) -> Result<Open, Error> {
         let settings = &self.settings;
-        if !self.encrypted && !settings.is_loopback() && !settings.tls.dangerously_plain {
-            let message = "a plain connection to another machine was not allowed";
-            return Err(Error::new(Class::RefusedValue, message));
-        }
+        settings.may_connect(self.encrypted)?;
         let broken = |error| broken("connect", &error);
         let socket = TcpStream::connect((settings.host.as_str(), settings.port)).await;
         let socket = socket.map_err(broken)?;
@@ -293,23 +290,6 @@ async fn read(cx: &Cx, ask: &Ask<'_>, response: Response<Incoming>) -> Result<An
 fn text(headers: &HeaderMap, name: &hyper::header::HeaderName) -> Option<String> {
     let value = headers.get(name)?.to_str().ok()?;
     Some(value.trim().to_owned())
-}
-
-/// An error for a connection that could not be made.
-fn broken(what: &str, error: &io::Error) -> Error {
-    let class = match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Class::TimedOut,
-        // All else says only that there is no connection, or no longer.
-        _ => Class::Unreachable,
-    };
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let told = match inner {
-        Some(tls) => format!("TLS: {tls}"),
-        None => error.to_string(),
-    };
-    Error::new(class, format!("{what}: {told}"))
 }
 
 /// An error for a request that has no whole answer.

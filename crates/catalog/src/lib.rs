@@ -32,6 +32,18 @@ pub mod redis;
     feature = "mosquitto",
     feature = "ldap"
 ))]
+#[allow(dead_code, reason = "a build with few kinds needs few of them")]
+mod failure;
+
+#[cfg(any(
+    feature = "redis",
+    feature = "http",
+    feature = "postgres",
+    feature = "mariadb",
+    feature = "nats",
+    feature = "mosquitto",
+    feature = "ldap"
+))]
 #[cfg_attr(
     not(any(
         feature = "redis",

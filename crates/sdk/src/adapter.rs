@@ -3,6 +3,8 @@
 //! An author writes [`Adapter::create`] and [`Adapter::remove`], and whatever else the backend can do.
 //! Deadlines, retries, concurrency, the brake, scrubbing, records and logs are the harness's.
 
+mod plain;
+
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;

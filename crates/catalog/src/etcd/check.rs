@@ -41,11 +41,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
             "logins belong to the whole cluster: leave out the path",
         );
     }
-    if settings.scheme == "http" && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = "`http://` to another machine is not encrypted: say `https://`, or \
-             `tls = { dangerously_plain = true }`";
-        return refuse("url", rule);
-    }
+    settings.check_plain(settings.scheme == "https", "https")?;
     let Some(admin) = &settings.admin else {
         return refuse("admin", "must be there: a user with the role `root`");
     };

@@ -3,6 +3,8 @@
 use mesh_sdk::{Class, Error};
 use serde_json::Value;
 
+pub(super) use crate::failure::garbled;
+
 use crate::http::Answer;
 
 /// What a refusal means, by the code of gRPC that etcd puts into the answer, and its text.
@@ -65,11 +67,6 @@ pub(super) fn reason(body: &[u8]) -> (Option<u64>, String) {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = parsed["error"].as_str().unwrap_or_default().to_owned();
     (parsed["code"].as_u64(), text)
-}
-
-/// An error for an answer of another form than asked for.
-pub(super) fn garbled(what: &str) -> Error {
-    Error::new(Class::Bug, format!("{what}: the answer makes no sense"))
 }
 
 #[cfg(test)]

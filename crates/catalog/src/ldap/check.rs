@@ -86,6 +86,7 @@ pub(super) fn provider(provider: &ProviderSettings) -> Result<(), Refusal> {
         let rule = "it must name the entry that logins lie below: ldaps://host/ou=apps,dc=example";
         return Err(Refusal::new("url", rule));
     }
+    provider.check_plain(provider.scheme == "ldaps", "ldaps")?;
     let Some(admin) = &provider.admin else {
         return Err(Refusal::new(
             "admin",
@@ -121,6 +122,27 @@ pub(super) fn provider(provider: &ProviderSettings) -> Result<(), Refusal> {
 mod tests {
     //! What is refused without a server.
     use super::*;
+
+    #[test]
+    fn s5_a_plain_connection_to_another_machine_is_refused_unless_allowed() {
+        let of = |scheme: &str, host: &str| {
+            let name = mesh_sdk::ProviderName::new("directory").expect("a name");
+            let mut settings = ProviderSettings::new(name, scheme, host, 389);
+            settings.path = "ou=apps,dc=example".to_owned();
+            settings.admin = Some(mesh_sdk::adapter::Admin {
+                user: "cn=mesh,dc=example".to_owned(),
+                password: Some(mesh_sdk::Secret::from("password")),
+            });
+            settings
+        };
+        assert_eq!(provider(&of("ldap", "127.0.0.1")), Ok(()));
+        assert_eq!(provider(&of("ldaps", "ldap.example")), Ok(()));
+        let mut far = of("ldap", "ldap.example");
+        let told = provider(&far).expect_err("plain").to_string();
+        assert!(told.contains("ldaps://"), "{told}");
+        far.tls.dangerously_plain = true;
+        assert_eq!(provider(&far), Ok(()));
+    }
 
     #[test]
     fn o10_names_that_a_directory_takes_for_another_are_refused() {

@@ -1,6 +1,8 @@
 //! One total table from what can go wrong with a directory to a [`Class`].
 
 use ldap3::{LdapError, LdapResult};
+
+pub(super) use crate::failure::late;
 use mesh_sdk::{Class, Error};
 
 /// What a result code of RFC 4511 means, and for the vague ones the text beside it.
@@ -74,11 +76,6 @@ pub(super) fn broken(what: &str, error: &LdapError) -> Error {
         _ => "the answer makes no sense".to_owned(),
     };
     Error::new(class, format!("{what}: {told}"))
-}
-
-/// No connection within our own deadline.
-pub(super) fn late(what: &str) -> Error {
-    Error::new(Class::TimedOut, format!("{what}: no answer in time"))
 }
 
 #[cfg(test)]

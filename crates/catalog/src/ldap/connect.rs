@@ -31,6 +31,7 @@ impl Drop for Session {
 /// Connects, and says nothing yet.
 async fn connect(settings: &ProviderSettings) -> Result<Session, Error> {
     const WHAT: &str = "connect";
+    settings.may_connect(settings.scheme == "ldaps")?;
     let mut how = LdapConnSettings::new().set_conn_timeout(CONNECT);
     if settings.scheme == "ldaps" {
         how = how.set_config(Arc::new(crate::tls::client_config(settings)?));
@@ -85,7 +86,7 @@ pub(super) async fn admin(settings: &ProviderSettings) -> Result<Session, Error>
 
 /// Whether a login may be shown a password: on this machine, or where the server is verified.
 pub(super) fn may_prove(settings: &ProviderSettings) -> bool {
-    settings.is_loopback() || (settings.scheme == "ldaps" && !settings.tls.dangerously_unverified)
+    settings.may_carry_passwords(settings.scheme == "ldaps")
 }
 
 /// Logs in as a consumer, on a connection of its own: once, since each failure counts (O-23).

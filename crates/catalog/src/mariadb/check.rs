@@ -55,11 +55,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
         let rule = "logins belong to the whole server: leave out the database";
         return Err(Refusal::new("url", rule));
     }
-    if !encrypted && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = "`mariadb://` to another machine is not encrypted: say `mariadbs://`, or \
-                    `tls = { dangerously_plain = true }`";
-        return Err(Refusal::new("url", rule));
-    }
+    settings.check_plain(encrypted, "mariadbs")?;
     let Some(admin) = &settings.admin else {
         let rule = "is needed: MariaDB has no accounts that could be looked after without one";
         return Err(Refusal::new("admin", rule));

@@ -1,8 +1,8 @@
 //! One total table from what can go wrong on a MariaDB connection to a [`Class`].
 
-use std::io;
-
 use mesh_sdk::{Class, Error};
+
+pub(super) use crate::failure::{broken, garbled, late};
 use mysql_async::{DriverError, Error as Client, IoError};
 
 /// What a server's error means, by its code and, where one code means several things, its text.
@@ -54,23 +54,6 @@ fn refused(what: &str, code: u16, text: &str) -> Error {
     Error::new(class_of(code, text), format!("{what}: {told} ({code})"))
 }
 
-/// An error for a connection that failed or broke.
-pub(super) fn broken(what: &str, error: &io::Error) -> Error {
-    let class = match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Class::TimedOut,
-        // All else says only that there is no connection, or no longer.
-        _ => Class::Unreachable,
-    };
-    let inner = error
-        .get_ref()
-        .and_then(|e| e.downcast_ref::<rustls::Error>());
-    let told = match inner {
-        Some(tls) => format!("TLS: {tls}"),
-        None => error.to_string(),
-    };
-    Error::new(class, format!("{what}: {told}"))
-}
-
 fn driver(what: &str, error: &DriverError) -> Error {
     let (class, told) = match error {
         DriverError::ConnectionClosed | DriverError::PoolDisconnected => {
@@ -92,19 +75,11 @@ fn driver(what: &str, error: &DriverError) -> Error {
     Error::new(class, format!("{what}: {told}"))
 }
 
-/// An error for no answer within our own deadline.
-pub(super) fn late(what: &str) -> Error {
-    Error::new(Class::TimedOut, format!("{what}: no answer in time"))
-}
-
-/// An error for an answer of another form than asked for.
-pub(super) fn garbled(what: &str) -> Error {
-    Error::new(Class::Bug, format!("{what}: the answer makes no sense"))
-}
-
 #[cfg(test)]
 mod tests {
     //! The table, with codes and texts as the real server sends them.
+    use std::io;
+
     use super::*;
 
     #[test]

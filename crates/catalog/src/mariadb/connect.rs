@@ -87,10 +87,7 @@ impl Endpoint {
 
     async fn log_in(&self) -> Result<Session, Error> {
         let settings = &self.settings;
-        if !self.is_encrypted() && !settings.is_loopback() && !settings.tls.dangerously_plain {
-            let message = "a plain connection to another machine was not allowed";
-            return Err(Error::new(Class::RefusedValue, message));
-        }
+        settings.may_connect(self.is_encrypted())?;
         let opts = self.opts.get_or_init(|| self.options());
         let opts = opts.as_ref().map_err(Clone::clone)?;
         const WHAT: &str = "log in as the admin";

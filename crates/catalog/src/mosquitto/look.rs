@@ -53,8 +53,8 @@ type Tried = (usize, Result<Fit, Error>);
 impl Mosquitto {
     /// Whether a consumer's own password may go over a connection (H-17).
     fn may_carry_passwords(&self) -> bool {
-        let settings = &self.settings;
-        settings.is_loopback() || (is_encrypted(settings) && !settings.tls.dangerously_unverified)
+        self.settings
+            .may_carry_passwords(is_encrypted(&self.settings))
     }
 
     /// Whether logging in would prove something, and could neither fail for another reason nor end

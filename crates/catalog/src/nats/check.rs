@@ -33,11 +33,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
     if !settings.path.is_empty() {
         return refuse("url", "must end behind the port");
     }
-    if !is_encrypted(settings) && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = "`nats://` to another machine is not encrypted: say `tls://`, or \
-                    `tls = { dangerously_plain = true }`";
-        return refuse("url", rule);
-    }
+    settings.check_plain(is_encrypted(settings), "tls")?;
     let admin = settings.admin.as_ref();
     if admin.is_none_or(|admin| admin.user.is_empty()) {
         return refuse(

@@ -1,6 +1,6 @@
 //! One total table from what can go wrong with a NATS server to a [`Class`].
 
-use std::io;
+pub(super) use crate::failure::{broken, garbled, late};
 
 use mesh_sdk::{Class, Error};
 
@@ -53,36 +53,11 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// An error for a connection that failed or broke.
-pub(super) fn broken(what: &str, error: &io::Error) -> Error {
-    let class = match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Class::TimedOut,
-        // All else says only that there is no connection, or no longer.
-        _ => Class::Unreachable,
-    };
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let told = match inner {
-        Some(tls) => format!("TLS: {tls}"),
-        None => error.to_string(),
-    };
-    Error::new(class, format!("{what}: {told}"))
-}
-
-/// An error for no answer within our own deadline.
-pub(super) fn late(what: &str) -> Error {
-    Error::new(Class::TimedOut, format!("{what}: no answer in time"))
-}
-
-/// An error for bytes that are not the protocol, or an answer of another form than asked for.
-pub(super) fn garbled(what: &str) -> Error {
-    Error::new(Class::Bug, format!("{what}: the answer makes no sense"))
-}
-
 #[cfg(test)]
 mod tests {
     //! The table, with texts as the real server sends them.
+    use std::io;
+
     use super::*;
 
     #[test]

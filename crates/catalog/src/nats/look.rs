@@ -210,8 +210,8 @@ impl Nats {
 
     /// Whether a consumer's own password may go over a connection (H-17).
     fn may_carry_passwords(&self) -> bool {
-        let settings = &self.settings;
-        settings.is_loopback() || (is_encrypted(settings) && !settings.tls.dangerously_unverified)
+        self.settings
+            .may_carry_passwords(is_encrypted(&self.settings))
     }
 
     /// Every login of the file.

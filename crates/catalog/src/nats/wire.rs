@@ -58,10 +58,7 @@ pub(super) struct Wire {
 async fn dial(settings: &ProviderSettings) -> Result<Wire, Error> {
     const WHAT: &str = "connect";
     let encrypted = is_encrypted(settings);
-    if !encrypted && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let message = "a plain connection to another machine was not allowed";
-        return Err(Error::new(Class::RefusedValue, message));
-    }
+    settings.may_connect(encrypted)?;
     let broken = |error| classify::broken(WHAT, &error);
     let target = (settings.host.as_str(), settings.port);
     let socket = TcpStream::connect(target).await.map_err(broken)?;

@@ -46,15 +46,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
         let rule = "connections to a template database stand in the way of new databases";
         return Err(Refusal::new("url", rule));
     }
-    if !scheme.encrypted && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = format!(
-            "`{}://` to another machine is not encrypted: say `{}://`, or \
-             `tls = {{ dangerously_plain = true }}`",
-            scheme.name,
-            super::TLS_SCHEME
-        );
-        return Err(Refusal::new("url", rule));
-    }
+    settings.check_plain(scheme.encrypted, super::TLS_SCHEME)?;
     if let Some(admin) = &settings.admin {
         if let Some(rule) = wrong_name(&admin.user) {
             return Err(Refusal::new("admin.user", rule));

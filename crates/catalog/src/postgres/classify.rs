@@ -4,6 +4,8 @@ use std::error::Error as _;
 use std::io;
 
 use mesh_sdk::{Class, Error};
+
+pub(super) use crate::failure::{broken, garbled, late};
 use tokio_postgres::error::DbError;
 
 /// What a server's error means, by its five-letter SQLSTATE. The texts are translated on some servers, and
@@ -95,33 +97,6 @@ pub(super) fn refused(what: &str, code: &str, routine: Option<&str>, message: &s
         _ => "",
     };
     Error::new(class, format!("{what}: {} ({code}){hint}", plain(message)))
-}
-
-/// An error for a connection that failed or broke.
-pub(super) fn broken(what: &str, error: &io::Error) -> Error {
-    let class = match error.kind() {
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Class::TimedOut,
-        // All else says only that there is no connection, or no longer.
-        _ => Class::Unreachable,
-    };
-    let inner = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let told = match inner {
-        Some(tls) => format!("TLS: {tls}"),
-        None => error.to_string(),
-    };
-    Error::new(class, format!("{what}: {told}"))
-}
-
-/// An error for no answer within our own deadline.
-pub(super) fn late(what: &str) -> Error {
-    Error::new(Class::TimedOut, format!("{what}: no answer in time"))
-}
-
-/// An error for an answer of another form than asked for.
-pub(super) fn garbled(what: &str) -> Error {
-    Error::new(Class::Bug, format!("{what}: the answer makes no sense"))
 }
 
 /// One line of a sane length, with no verifier in it.

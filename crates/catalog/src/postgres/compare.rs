@@ -91,7 +91,7 @@ fn seen_marks(wish: &Wish<'_>, comment: &str) -> (MarkSeen, bool) {
         .map(|text| wish.marker().read(text, wish.consumer()))
         .collect();
     let others = all.iter().any(|mark| *mark != MarkSeen::Ours);
-    let mark = MarkSeen::strongest(all.into_iter());
+    let mark = MarkSeen::strongest(all);
     if mark == MarkSeen::Ours && !others {
         known.remember_mark(by, comment);
     }

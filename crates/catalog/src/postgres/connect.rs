@@ -119,8 +119,7 @@ impl Endpoint {
     /// Whether a consumer's own password may be tried: the connection leaves this machine by no wire, or
     /// goes to a server whose certificate was verified (H-17).
     pub(super) fn may_carry_passwords(&self) -> bool {
-        self.settings.is_loopback()
-            || (self.is_encrypted() && !self.settings.tls.dangerously_unverified)
+        self.settings.may_carry_passwords(self.is_encrypted())
     }
 
     /// The admin's connection, in its own database.
@@ -186,10 +185,7 @@ impl Endpoint {
         database: &str,
     ) -> Result<Result<(Client, JoinHandle<()>), tokio_postgres::Error>, Error> {
         let settings = &self.settings;
-        if !self.is_encrypted() && !settings.is_loopback() && !settings.tls.dangerously_plain {
-            let message = "a plain connection to another machine was not allowed";
-            return Err(Error::new(Class::RefusedValue, message));
-        }
+        settings.may_connect(self.is_encrypted())?;
         let broken = |error| classify::broken("connect", &error);
         let target = (settings.host.as_str(), settings.port);
         let socket = TcpStream::connect(target).await.map_err(broken)?;

@@ -51,11 +51,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
             "its path, the server's prefix, must need no encoding",
         );
     }
-    if settings.scheme == "http" && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = "`http://` to another machine is not encrypted: say `https://`, or \
-             `tls = { dangerously_plain = true }`";
-        return refuse("url", rule);
-    }
+    settings.check_plain(settings.scheme == "https", "https")?;
     let Some(admin) = &settings.admin else {
         return refuse("admin", "must be there: RabbitMQ shows nothing to nobody");
     };

@@ -3,6 +3,8 @@
 use mesh_sdk::{Class, Error};
 use serde_json::Value;
 
+pub(super) use crate::failure::garbled;
+
 use crate::http::Answer;
 
 /// What a refusal means, by its status and the first word of its reason.
@@ -52,11 +54,6 @@ pub(super) fn reason(body: &[u8]) -> String {
         one => one,
     };
     reason.as_str().unwrap_or_default().to_owned()
-}
-
-/// An error for an answer of another form than asked for.
-pub(super) fn garbled(what: &str) -> Error {
-    Error::new(Class::Bug, format!("{what}: the answer makes no sense"))
 }
 
 #[cfg(test)]

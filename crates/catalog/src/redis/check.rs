@@ -44,13 +44,7 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
         let rule = "logins belong to the whole server: leave out the database number";
         return Err(Refusal::new("url", rule));
     }
-    if !encrypted && !settings.is_loopback() && !settings.tls.dangerously_plain {
-        let rule = format!(
-            "`{name}://` to another machine is not encrypted: say `{name}s://`, or \
-             `tls = {{ dangerously_plain = true }}`"
-        );
-        return Err(Refusal::new("url", rule));
-    }
+    settings.check_plain(*encrypted, &format!("{name}s"))?;
     match &settings.admin {
         Some(admin) if admin.user.is_empty() || has_gap(&admin.user) => Err(Refusal::new(
             "admin.user",

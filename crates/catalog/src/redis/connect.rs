@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mesh_sdk::Error;
 use mesh_sdk::adapter::ProviderSettings;
-use mesh_sdk::{Class, Error};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -61,8 +61,7 @@ impl Endpoint {
     /// Whether a consumer's own password may go over a connection: it leaves this machine by no wire,
     /// or only to a server whose certificate was verified (H-17).
     pub(super) fn may_carry_passwords(&self) -> bool {
-        self.settings.is_loopback()
-            || (self.is_encrypted() && !self.settings.tls.dangerously_unverified)
+        self.settings.may_carry_passwords(self.is_encrypted())
     }
 
     /// A connection, with TLS where the scheme says so, and nobody logged in yet.
@@ -72,10 +71,7 @@ impl Endpoint {
 
     async fn connect(&self) -> Result<Wire, Error> {
         let settings = &self.settings;
-        if !self.is_encrypted() && !settings.is_loopback() && !settings.tls.dangerously_plain {
-            let message = "a plain connection to another machine was not allowed";
-            return Err(Error::new(Class::RefusedValue, message));
-        }
+        settings.may_connect(self.is_encrypted())?;
         let broken = |error| classify::broken("connect", &error);
         let target = (settings.host.as_str(), settings.port);
         let socket = TcpStream::connect(target).await.map_err(broken)?;
