@@ -1,6 +1,9 @@
 //! Every adapter of the catalogue, judged on real servers.
 
 #[cfg(test)]
+#[allow(dead_code, reason = "not every kind speaks TLS")]
+mod authority;
+#[cfg(test)]
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(test)]

@@ -1,61 +1,25 @@
 //! TLS with verification, from the settings alone (O-34, S-5).
 
-use std::path::PathBuf;
-
-use mesh_conformance::servers::{MariadbOptions, MariadbServer, TlsFiles};
+use mesh_conformance::servers::{MariadbOptions, MariadbServer};
 use mesh_sdk::Class;
 use mesh_sdk::adapter::ProviderSettings;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::bench::{LEAST, server as server_with, settings};
 use super::{Ours, wish};
+use crate::authority::Authority;
 
-/// An authority, and a server's certificate from it, in files that the server may read.
-struct Authority {
-    pem: Vec<u8>,
-    folder: TempDir,
-}
-
-impl Authority {
-    fn new(who: &str, name: &str, expired: bool) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let name_of = format!("authority {who}");
-        params.distinguished_name.push(DnType::CommonName, name_of);
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-        if expired {
-            params.not_before = date_time_ymd(2020, 1, 1);
-            params.not_after = date_time_ymd(2020, 2, 1);
-        }
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), everybody).expect("a folder");
-        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self {
-            pem: issuer.pem().into_bytes(),
-            folder,
-        }
-    }
-    async fn server(&self, more: &[&str]) -> MariadbServer {
-        let path = |name: &str| -> PathBuf { self.folder.path().join(name) };
-        let options = MariadbOptions {
-            tls: Some(TlsFiles {
-                certificate: path("cert.pem"),
-                key: path("key.pem"),
-            }),
-            options: more.iter().map(|one| (*one).to_owned()).collect(),
-        };
-        server_with(LEAST, options).await
-    }
+async fn server_of(ca: &Authority, more: &[&str]) -> MariadbServer {
+    // The server runs as a user of its own.
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let folder = ca.files().key;
+    let folder = folder.parent().expect("a folder");
+    std::fs::set_permissions(folder, everybody).expect("a folder");
+    let options = MariadbOptions {
+        tls: Some(ca.files()),
+        options: more.iter().map(|one| (*one).to_owned()).collect(),
+    };
+    server_with(LEAST, options).await
 }
 
 fn over_tls(server: &MariadbServer, ca: &Authority) -> ProviderSettings {
@@ -86,7 +50,7 @@ async fn refused(at: ProviderSettings, server: &MariadbServer, why: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_with_the_right_authority_all_works_and_a_server_may_demand_it() {
     let ca = Authority::new("a", "localhost", false);
-    let server = ca.server(&["--require-secure-transport"]).await;
+    let server = server_of(&ca, &["--require-secure-transport"]).await;
     let ours = Ours::on(over_tls(&server, &ca));
     let many: Vec<_> = (0..100)
         .map(|n| wish(&format!("app-{n}"), json!({})))
@@ -108,18 +72,18 @@ async fn s5_with_the_right_authority_all_works_and_a_server_may_demand_it() {
 async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
     let ca = Authority::new("a", "localhost", false);
     let other = Authority::new("b", "localhost", false);
-    let server = ca.server(&[]).await;
+    let server = server_of(&ca, &[]).await;
     refused(over_tls(&server, &other), &server, "unknownissuer").await;
     let mut unnamed = over_tls(&server, &ca);
     unnamed.tls.ca_pem = None;
     refused(unnamed, &server, "unknownissuer").await;
 
     let elsewhere = Authority::new("c", "elsewhere.example", false);
-    let server = elsewhere.server(&[]).await;
+    let server = server_of(&elsewhere, &[]).await;
     refused(over_tls(&server, &elsewhere), &server, "not valid for").await;
 
     let old = Authority::new("d", "localhost", true);
-    let server = old.server(&[]).await;
+    let server = server_of(&old, &[]).await;
     refused(over_tls(&server, &old), &server, "expired").await;
 
     // Not verified, in so many words; and then `doctor` says so.

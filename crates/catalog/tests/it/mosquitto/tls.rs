@@ -1,59 +1,20 @@
 //! TLS with verification, from the settings alone (O-34, S-5).
 
-use mesh_conformance::servers::{
-    MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, Proxy, TlsFiles,
-};
+use mesh_conformance::servers::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, Proxy};
 use mesh_sdk::adapter::{Admin, FindingLevel, ProviderSettings};
 use mesh_sdk::{Answer, Class, Proof, Secret};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::bench::settings;
 use super::{Ours, found, server, usual, wish};
+use crate::authority::Authority;
 
-/// An authority, and a server's certificate from it, in files.
-struct Authority {
-    pem: Vec<u8>,
-    folder: TempDir,
-}
-
-impl Authority {
-    fn new(who: &str, name: &str, expired: bool) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("authority {who}"));
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-        if expired {
-            params.not_before = date_time_ymd(2020, 1, 1);
-            params.not_after = date_time_ymd(2020, 2, 1);
-        }
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self {
-            pem: issuer.pem().into_bytes(),
-            folder,
-        }
-    }
-    async fn server(&self) -> MosquittoServer {
-        let options = MosquittoOptions {
-            tls: Some(TlsFiles {
-                certificate: self.folder.path().join("cert.pem"),
-                key: self.folder.path().join("key.pem"),
-            }),
-            ..MosquittoOptions::default()
-        };
-        server(options).await
-    }
+async fn server_of(ca: &Authority) -> MosquittoServer {
+    let options = MosquittoOptions {
+        tls: Some(ca.files()),
+        ..MosquittoOptions::default()
+    };
+    server(options).await
 }
 
 fn over_tls(broker: &MosquittoServer, ca: &Authority) -> ProviderSettings {
@@ -72,7 +33,7 @@ fn over_tls(broker: &MosquittoServer, ca: &Authority) -> ProviderSettings {
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_with_the_right_authority_all_works() {
     let ca = Authority::new("a", "localhost", false);
-    let broker = ca.server().await;
+    let broker = server_of(&ca).await;
     let ours = Ours::on(over_tls(&broker, &ca));
     let web = wish("web", json!({}));
     ours.create(&web).await.expect("created");
@@ -98,15 +59,15 @@ async fn refused(at: ProviderSettings, broker: &MosquittoServer, why: &str) {
 async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
     let ca = Authority::new("a", "localhost", false);
     let other = Authority::new("b", "localhost", false);
-    let broker = ca.server().await;
+    let broker = server_of(&ca).await;
     refused(over_tls(&broker, &other), &broker, "unknownissuer").await;
 
     let elsewhere = Authority::new("c", "elsewhere.example", false);
-    let broker = elsewhere.server().await;
+    let broker = server_of(&elsewhere).await;
     refused(over_tls(&broker, &elsewhere), &broker, "not valid for").await;
 
     let old = Authority::new("d", "localhost", true);
-    let broker = old.server().await;
+    let broker = server_of(&old).await;
     refused(over_tls(&broker, &old), &broker, "expired").await;
 
     // Not verified, in so many words; then no consumer's password goes over it, and `doctor` says so.

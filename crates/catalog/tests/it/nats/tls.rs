@@ -1,58 +1,21 @@
 //! TLS with verification, from the settings alone (O-34, S-5).
 
-use mesh_conformance::servers::{NatsOptions, NatsServer, Proxy, TlsFiles};
+use mesh_conformance::servers::{NatsOptions, NatsServer, Proxy};
 use mesh_sdk::adapter::{FindingLevel, ProviderSettings};
 use mesh_sdk::{Answer, Class, Proof};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::bench::{least, settings};
 use super::{Ours, found, server, users, usual, wish};
+use crate::authority::Authority;
 
-/// An authority, and a server's certificate from it, in files.
-struct Authority {
-    pem: Vec<u8>,
-    folder: TempDir,
-}
-
-impl Authority {
-    fn new(who: &str, name: &str, expired: bool) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("authority {who}"));
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-        if expired {
-            params.not_before = date_time_ymd(2020, 1, 1);
-            params.not_after = date_time_ymd(2020, 2, 1);
-        }
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self {
-            pem: issuer.pem().into_bytes(),
-            folder,
-        }
-    }
-    async fn server(&self) -> NatsServer {
-        server(NatsOptions {
-            system_users: least(),
-            tls: Some(TlsFiles {
-                certificate: self.folder.path().join("cert.pem"),
-                key: self.folder.path().join("key.pem"),
-            }),
-            ..NatsOptions::default()
-        })
-        .await
-    }
+async fn server_of(ca: &Authority) -> NatsServer {
+    server(NatsOptions {
+        system_users: least(),
+        tls: Some(ca.files()),
+        ..NatsOptions::default()
+    })
+    .await
 }
 
 fn over_tls(nats: &NatsServer, ca: &Authority) -> ProviderSettings {
@@ -66,7 +29,7 @@ fn over_tls(nats: &NatsServer, ca: &Authority) -> ProviderSettings {
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_with_the_right_authority_all_works() {
     let ca = Authority::new("a", "localhost", false);
-    let nats = ca.server().await;
+    let nats = server_of(&ca).await;
     let ours = Ours::on(over_tls(&nats, &ca));
     let web = wish("web", json!({}));
     ours.create(&web).await.expect("created");
@@ -94,15 +57,15 @@ async fn refused(at: ProviderSettings, nats: &NatsServer, why: &str) {
 async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
     let ca = Authority::new("a", "localhost", false);
     let other = Authority::new("b", "localhost", false);
-    let nats = ca.server().await;
+    let nats = server_of(&ca).await;
     refused(over_tls(&nats, &other), &nats, "unknownissuer").await;
 
     let elsewhere = Authority::new("c", "elsewhere.example", false);
-    let nats = elsewhere.server().await;
+    let nats = server_of(&elsewhere).await;
     refused(over_tls(&nats, &elsewhere), &nats, "not valid for").await;
 
     let old = Authority::new("d", "localhost", true);
-    let nats = old.server().await;
+    let nats = server_of(&old).await;
     refused(over_tls(&nats, &old), &nats, "expired").await;
 
     // Not verified, in so many words; then no consumer's password goes over it, and `doctor` says so.

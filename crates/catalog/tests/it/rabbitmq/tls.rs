@@ -1,49 +1,13 @@
 //! TLS with verification, from the settings alone (O-34, S-5).
 
-use mesh_conformance::servers::{RabbitServer, TlsFiles};
+use mesh_conformance::servers::RabbitServer;
 use mesh_sdk::Class;
 use mesh_sdk::adapter::ProviderSettings;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::bench::settings;
 use super::{Ours, server, wish};
-
-/// An authority, and a server's certificate from it, in files.
-struct Authority {
-    pem: Vec<u8>,
-    folder: TempDir,
-}
-
-impl Authority {
-    fn new(who: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("authority {who}"));
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self {
-            pem: issuer.pem().into_bytes(),
-            folder,
-        }
-    }
-    fn files(&self) -> TlsFiles {
-        let path = |name: &str| self.folder.path().join(name);
-        TlsFiles {
-            certificate: path("cert.pem"),
-            key: path("key.pem"),
-        }
-    }
-}
+use crate::authority::Authority;
 
 fn over_tls(port: u16, ca: &Authority) -> ProviderSettings {
     let mut at = settings(port);
@@ -64,7 +28,10 @@ async fn attempts(rabbit: &RabbitServer) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn o34_only_the_server_that_the_settings_trust_is_spoken_to() {
-    let (ca, other) = (Authority::new("a"), Authority::new("b"));
+    let (ca, other) = (
+        Authority::new("a", "localhost", false),
+        Authority::new("b", "localhost", false),
+    );
     let rabbit = server(Some(ca.files())).await;
     let ours = Ours::on(over_tls(rabbit.tls_port(), &ca));
     let web = wish("web", json!({ "vhost": "/" }));

@@ -1,69 +1,27 @@
 //! TLS with verification, from the settings alone (O-34, S-5).
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use mesh_conformance::servers::{Flavor, Options, RedisServer, TlsFiles};
+use mesh_conformance::servers::{Flavor, Options, RedisServer};
 use mesh_sdk::adapter::ProviderSettings;
 use mesh_sdk::{Answer, Class};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
-};
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::bench::{ADMIN, settings};
 use super::{Ours, dear, server, wish};
+use crate::authority::Authority;
 
 /// What a certificate of an unknown authority is told as.
 const UNKNOWN: &str = "unknownissuer";
 
-/// An authority, and a server's certificate from it, in files.
-struct Authority {
-    pem: Vec<u8>,
-    folder: TempDir,
-}
-
-impl Authority {
-    fn new(who: &str, name: &str, expired: bool) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).expect("parameters");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, format!("authority {who}"));
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
-        if expired {
-            params.not_before = date_time_ymd(2020, 1, 1);
-            params.not_after = date_time_ymd(2020, 2, 1);
-        }
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("cert.pem"), certificate.pem()).expect("written");
-        std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).expect("written");
-        Self {
-            pem: issuer.pem().into_bytes(),
-            folder,
-        }
-    }
-    fn files(&self) -> TlsFiles {
-        let path = |name: &str| -> PathBuf { self.folder.path().join(name) };
-        TlsFiles {
-            certificate: path("cert.pem"),
-            key: path("key.pem"),
-        }
-    }
-    async fn server(&self) -> RedisServer {
-        let options = Options {
-            tls: Some(self.files()),
-            requirepass: Some(ADMIN.to_owned()),
-            ..Options::default()
-        };
-        server(Flavor::Redis7, options).await
-    }
+async fn server_of(ca: &Authority) -> RedisServer {
+    let options = Options {
+        tls: Some(ca.files()),
+        requirepass: Some(ADMIN.to_owned()),
+        ..Options::default()
+    };
+    server(Flavor::Redis7, options).await
 }
 
 fn over_tls(redis: &RedisServer, ca: &Authority) -> ProviderSettings {
@@ -77,7 +35,7 @@ fn over_tls(redis: &RedisServer, ca: &Authority) -> ProviderSettings {
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_with_the_right_authority_all_works() {
     let ca = Authority::new("a", "localhost", false);
-    let redis = ca.server().await;
+    let redis = server_of(&ca).await;
     let ours = Ours::on(over_tls(&redis, &ca));
     let many = dear(300);
     ours.create_all(&many).await.expect("created");
@@ -107,7 +65,7 @@ async fn refused(at: ProviderSettings, redis: &RedisServer, why: &str) {
 async fn o34_another_authority_another_name_and_an_old_certificate_are_refused() {
     let ca = Authority::new("a", "localhost", false);
     let other = Authority::new("b", "localhost", false);
-    let redis = ca.server().await;
+    let redis = server_of(&ca).await;
     refused(over_tls(&redis, &other), &redis, UNKNOWN).await;
     // The usual switches of other programs change nothing; there is none here that could be set.
     let mut unnamed = over_tls(&redis, &ca);
@@ -115,11 +73,11 @@ async fn o34_another_authority_another_name_and_an_old_certificate_are_refused()
     refused(unnamed, &redis, UNKNOWN).await;
 
     let elsewhere = Authority::new("c", "elsewhere.example", false);
-    let redis = elsewhere.server().await;
+    let redis = server_of(&elsewhere).await;
     refused(over_tls(&redis, &elsewhere), &redis, "not valid for").await;
 
     let old = Authority::new("d", "localhost", true);
-    let redis = old.server().await;
+    let redis = server_of(&old).await;
     refused(over_tls(&redis, &old), &redis, "expired").await;
 
     // Not verified, in so many words; and then `doctor` says so.
@@ -140,7 +98,7 @@ async fn o34_another_authority_another_name_and_an_old_certificate_are_refused()
 async fn o34_there_is_no_second_try_in_clear() {
     // A server without TLS under an address that says TLS.
     let ca = Authority::new("a", "localhost", false);
-    let redis = ca.server().await;
+    let redis = server_of(&ca).await;
     let mut at = over_tls(&redis, &ca);
     at.port = redis.port();
     let ours = Ours::on(at);
