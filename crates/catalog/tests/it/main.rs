@@ -35,6 +35,8 @@ mod rabbitmq;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(test)]
+mod wishes;
 
 use mesh_catalog::catalogue;
 

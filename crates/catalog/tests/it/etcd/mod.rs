@@ -11,13 +11,12 @@ use mesh_conformance::servers::{EtcdFlavor, EtcdServer};
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::WishParts;
-use mesh_sdk::{
-    Answer, ConsumerName, Error, Held, Login, Lost, Marker, MeshId, Proof, ProviderName, Secret,
-    Wish,
-};
+use mesh_sdk::{Answer, Error, Held, Lost, Marker, MeshId, Proof, ProviderName, Secret, Wish};
 use serde_json::{Value, json};
 
 use bench::ADMIN;
+
+use crate::wishes::{asked, wish_of};
 
 /// A server with the adapter's admin, or a failure that says how to get one.
 async fn server(flavor: EtcdFlavor) -> EtcdServer {
@@ -54,12 +53,12 @@ impl Ours {
     }
     async fn create(&self, wish: &Wish) -> Result<(), Error> {
         self.adapter
-            .create(&self.cx, &self.marker, plain(wish))
+            .create(&self.cx, &self.marker, asked(wish))
             .await
     }
     async fn holds(&self, wish: &Wish) -> Result<Answer, Error> {
         self.adapter
-            .holds(&self.cx, &self.marker, plain(wish))
+            .holds(&self.cx, &self.marker, asked(wish))
             .await
     }
     /// How it is proven to be held.
@@ -79,7 +78,7 @@ impl Ours {
         }
     }
     async fn create_all(&self, wishes: &[Wish]) {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(plain).collect();
+        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
         let sink = Sink::new(wishes.len());
         self.adapter
             .create_all(&self.cx, &self.marker, &asked, &sink)
@@ -91,7 +90,7 @@ impl Ours {
     }
     /// How many are held by each of: login, verifier, presence.
     async fn held(&self, wishes: &[Wish]) -> [usize; 3] {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(plain).collect();
+        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
         let sink = Sink::new(wishes.len());
         self.adapter
             .holds_all(&self.cx, &self.marker, &asked, &sink)
@@ -114,31 +113,13 @@ impl Ours {
     }
 }
 
-fn plain(wish: &Wish) -> Asked<'_> {
-    Asked {
-        wish,
-        adopted: false,
-    }
-}
-
 fn wish(name: &str, values: Value) -> Wish {
     wish_with(name, values, |_| ())
 }
 
 fn wish_with(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = EtcdKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: true,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&EtcdKind, name, values, |parts| {
+        parts.generated = true;
+        change(parts);
+    })
 }

@@ -8,9 +8,10 @@ use std::path::Path;
 use mesh_catalog::exec::ExecKind;
 use mesh_sdk::adapter::{Admin, Cx, ProviderSettings};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
-use mesh_sdk::provision::WishParts;
-use mesh_sdk::{Answer, ConsumerName, Error, Login, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Error, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::{Value, json};
+
+use crate::wishes::wish_of;
 
 /// One adapter with what its calls need.
 pub(crate) struct Ours {
@@ -59,19 +60,8 @@ impl Ours {
 }
 
 fn wish(name: &str) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
     let values = json!({ "values": { "rights": ["read"] } });
-    let parsed = ExecKind.parse_values(values).expect("values");
-    let parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("planted-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&ExecKind, name, values, |parts| {
+        parts.password = Some(Secret::from(format!("planted-{name}")));
+    })
 }

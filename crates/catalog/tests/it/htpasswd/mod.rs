@@ -12,9 +12,11 @@ use mesh_catalog::htpasswd::HtpasswdKind;
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::{Departing, WishParts};
-use mesh_sdk::{Answer, ConsumerName, Error, Login, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Error, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::wishes::{asked, wish_of};
 
 /// One adapter with what its calls need.
 struct Ours {
@@ -86,35 +88,12 @@ impl Ours {
     }
 }
 
-fn asked(wish: &Wish) -> Asked<'_> {
-    Asked {
-        wish,
-        adopted: false,
-    }
-}
-
 fn wish(name: &str) -> Wish {
     wish_with(name, |_| ())
 }
 
 fn wish_with(name: &str, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = HtpasswdKind
-        .parse_values(json!({ "cost": 5 }))
-        .expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&HtpasswdKind, name, json!({ "cost": 5 }), change)
 }
 
 fn read(path: &Path) -> String {

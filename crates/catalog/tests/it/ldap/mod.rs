@@ -9,21 +9,16 @@ use mesh_catalog::ldap::LdapKind;
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::WishParts;
-use mesh_sdk::{Answer, ConsumerName, Error, Login, Marker, MeshId, Secret, Wish};
+use mesh_sdk::{Answer, Error, Marker, MeshId, Secret, Wish};
 use serde_json::{Value, json};
+
+use crate::wishes::{asked, wish_of};
 
 /// One adapter with what its calls need.
 struct Ours {
     adapter: AdapterHandle,
     marker: Marker,
     cx: Cx,
-}
-
-fn asked(wish: &Wish) -> Asked<'_> {
-    Asked {
-        wish,
-        adopted: false,
-    }
 }
 
 impl Ours {
@@ -75,21 +70,7 @@ impl Ours {
 }
 
 fn wish_with(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = LdapKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&LdapKind, name, values, change)
 }
 
 fn wish(name: &str) -> Wish {

@@ -15,10 +15,11 @@ use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::{Departing, WishParts};
 use mesh_sdk::{
-    Answer, Class, ConsumerName, Difference, Error, Login, Lost, Marker, MeshId, ProviderName,
-    Secret, Wish,
+    Answer, Class, Difference, Error, Login, Lost, Marker, MeshId, ProviderName, Secret, Wish,
 };
 use serde_json::Value;
+
+use crate::wishes::{asked, wish_of};
 
 /// One adapter with what its calls need.
 struct Ours {
@@ -108,31 +109,13 @@ impl Ours {
     }
 }
 
-fn asked(wish: &Wish) -> Asked<'_> {
-    Asked {
-        wish,
-        adopted: false,
-    }
-}
-
 fn wish(name: &str, values: Value) -> Wish {
     wish_as(name, name, values, |_| ())
 }
 
 fn wish_as(name: &str, login: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = MariadbKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::new(login).expect("a login"),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&MariadbKind, name, values, |parts| {
+        parts.login = Login::new(login).expect("a login");
+        change(parts);
+    })
 }

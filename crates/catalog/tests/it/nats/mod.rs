@@ -13,10 +13,10 @@ use mesh_conformance::servers::{NatsClient, NatsOptions, NatsServer};
 use mesh_sdk::adapter::{Cx, Finding, FindingLevel, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::WishParts;
-use mesh_sdk::{
-    Answer, ConsumerName, Error, Login, Lost, Marker, MeshId, ProviderName, Secret, Wish,
-};
+use mesh_sdk::{Answer, Error, Lost, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::Value;
+
+use crate::wishes::wish_of;
 
 /// A server, or a failure that says how to get one.
 async fn server(options: NatsOptions) -> NatsServer {
@@ -125,19 +125,8 @@ fn wish(name: &str, values: Value) -> Wish {
 }
 
 fn wish_with(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = NatsKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: true,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&NatsKind, name, values, |parts| {
+        parts.generated = true;
+        change(parts);
+    })
 }

@@ -14,11 +14,10 @@ use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer}
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::{Departing, WishParts};
-use mesh_sdk::{
-    Answer, ConsumerName, Difference, Error, Held, Login, Lost, Marker, MeshId, ProviderName,
-    Secret, Wish,
-};
+use mesh_sdk::{Answer, Difference, Error, Held, Lost, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::{Value, json};
+
+use crate::wishes::wish_of;
 
 /// A server, or a failure that says how to get one.
 async fn server(flavor: PostgresFlavor, options: PostgresOptions) -> PostgresServer {
@@ -166,21 +165,7 @@ fn wish(name: &str, values: Value) -> Wish {
 }
 
 fn wish_with(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = PostgresKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(password(name))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&PostgresKind, name, values, change)
 }
 
 fn password(name: &str) -> String {

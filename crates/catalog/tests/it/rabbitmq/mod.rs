@@ -12,10 +12,12 @@ use mesh_conformance::servers::{RabbitServer, TlsFiles};
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::WishParts;
-use mesh_sdk::{Answer, ConsumerName, Error, Login, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Error, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::{Value, json};
 
 use bench::{ADMIN, user};
+
+use crate::wishes::{asked, wish_of};
 
 /// A server with the adapter's admin, or a failure that says how to get one.
 async fn server(tls: Option<TlsFiles>) -> RabbitServer {
@@ -55,12 +57,12 @@ impl Ours {
     }
     async fn create(&self, wish: &Wish) -> Result<(), Error> {
         self.adapter
-            .create(&self.cx, &self.marker, plain(wish))
+            .create(&self.cx, &self.marker, asked(wish))
             .await
     }
     async fn holds(&self, wish: &Wish) -> Result<Answer, Error> {
         self.adapter
-            .holds(&self.cx, &self.marker, plain(wish))
+            .holds(&self.cx, &self.marker, asked(wish))
             .await
     }
     async fn is_held(&self, wish: &Wish) -> bool {
@@ -68,7 +70,7 @@ impl Ours {
     }
     /// The outcome of each, or the error that left some without one.
     async fn create_all(&self, wishes: &[Wish]) -> Vec<Result<(), Error>> {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(plain).collect();
+        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
         let sink = Sink::new(wishes.len());
         let ended = self
             .adapter
@@ -80,7 +82,7 @@ impl Ours {
             .collect()
     }
     async fn held(&self, wishes: &[Wish]) -> Result<usize, Error> {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(plain).collect();
+        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
         let sink = Sink::new(wishes.len());
         self.adapter
             .holds_all(&self.cx, &self.marker, &asked, &sink)
@@ -93,31 +95,10 @@ impl Ours {
     }
 }
 
-fn plain(wish: &Wish) -> Asked<'_> {
-    Asked {
-        wish,
-        adopted: false,
-    }
-}
-
 fn wish(name: &str, values: Value) -> Wish {
     wish_with(name, values, |_| ())
 }
 
 fn wish_with(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = RabbitKind.parse_values(values).expect("values");
-    let mut parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    change(&mut parts);
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&RabbitKind, name, values, change)
 }

@@ -13,9 +13,10 @@ use mesh_catalog::redis::RedisKind;
 use mesh_conformance::servers::{Flavor, Options, RedisServer};
 use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
-use mesh_sdk::provision::WishParts;
-use mesh_sdk::{Answer, ConsumerName, Error, Login, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Error, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::Value;
+
+use crate::wishes::wish_of;
 
 /// A server, or a failure that says how to get one.
 async fn server(flavor: Flavor, options: Options) -> RedisServer {
@@ -92,20 +93,7 @@ impl Ours {
 }
 
 fn wish(name: &str, values: Value) -> Wish {
-    let consumer = ConsumerName::new(name).expect("a name");
-    let parsed = RedisKind.parse_values(values).expect("values");
-    let parts = WishParts {
-        login: Login::from(&consumer),
-        password: Some(Secret::from(format!("password-of-{name}"))),
-        consumer,
-        values: parsed.values,
-        canonical_values: parsed.canonical,
-        enabled: true,
-        adopt: false,
-        exact: false,
-        generated: false,
-    };
-    Wish::new(parts, &Secret::from("key"))
+    wish_of(&RedisKind, name, values, |_| ())
 }
 
 /// Many with rules that Redis 7.0 takes long to describe.
