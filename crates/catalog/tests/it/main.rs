@@ -76,9 +76,9 @@ fn a8_every_kind_in_the_catalogue_has_a_bench() {
     assert_eq!(catalogue().len(), BENCHES.len());
 }
 
-/// What a bench stands for is what the table of all adapters shows: each kind's own reports, and no other.
+/// The table of all adapters is made from the reports: no kind may be missing in it.
 #[test]
-fn a8_every_kind_has_a_report_and_every_report_a_kind() {
+fn a8_every_kind_has_a_report() {
     let reported = judged::reported();
     for kind in BENCHES {
         let own = format!("{kind}-");
