@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what the program costs beside what its servers cost, measured in one run.
 
+mod bulk;
 mod client;
 mod gap;
 mod page;
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     /// Small sizes, in about a minute, and no page is written
     #[arg(long)]
     quick: bool,
-    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, …
+    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `postgres`, …
     #[arg(long)]
     only: Option<String>,
     /// Measure this program, and do not build one
@@ -126,6 +127,7 @@ fn all(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<Row>> {
         drop(up);
         rows.extend(run.end());
     }
+    rows.extend(bulk::all(bench, root, args.quick, wanted)?);
     Ok(rows)
 }
 
