@@ -28,6 +28,8 @@ pub(super) struct Making<'a, 'w> {
     fits: HashMap<usize, Fit>,
     /// Those that somebody else made meanwhile: they are looked at once more.
     pub(super) again: Vec<usize>,
+    /// How many logins the next transaction has.
+    pub(super) size: usize,
 }
 
 impl Postgres {
@@ -45,6 +47,7 @@ impl Postgres {
             outcomes,
             fits: HashMap::new(),
             again: Vec::new(),
+            size: super::batch::FIRST,
         };
         let good: Vec<usize> = (0..wishes.len())
             .filter(|index| making.may_make(*index))

@@ -1,7 +1,7 @@
 //! MariaDB: a server, and a bare client that speaks its protocol.
 
 use super::child::{Running, command_as, run, user};
-use super::side::{ADMIN, Read, Script, Side, name};
+use super::side::{ADMIN, Read, Script, Side};
 use super::wire::Wire;
 use crate::bench::server::free_port;
 use crate::bench::stopwatch::timed;
@@ -62,6 +62,10 @@ impl Mariadb {
             version: version.to_owned(),
             _running: running,
         })
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(super) fn client(&self) -> Result<Client> {
@@ -160,11 +164,6 @@ impl Side for Mariadb {
         let sql = format!("SELECT User FROM mysql.global_priv WHERE User = '{login}'");
         Ok(self.client()?.count(&sql)? == 1)
     }
-}
-
-/// What a person would do behind the program's back.
-pub(super) fn lose(server: &Mariadb, n: usize) -> Result<()> {
-    server.client()?.run(&format!("DROP USER '{}'@'%'", name(n)))
 }
 
 /// A connection.

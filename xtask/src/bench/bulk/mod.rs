@@ -2,6 +2,7 @@
 
 mod child;
 mod mariadb;
+mod pair;
 mod postgres;
 mod rabbitmq;
 mod scene;
@@ -13,6 +14,7 @@ use super::runs::Bench;
 use crate::servers;
 use anyhow::Result;
 use mariadb::Mariadb;
+pub(super) use pair::{Pair, USERS};
 use postgres::Postgres;
 use rabbitmq::Rabbit;
 use scene::{Scene, Size};
@@ -29,10 +31,10 @@ enum On {
 
 /// The scenes by name.
 const SCENES: [(&str, On); 4] = [
-    ("postgres-15-1-round", On::Postgres(1)),
-    ("postgres-15-4096-rounds", On::Postgres(4096)),
-    ("mariadb-10.11", On::Mariadb),
-    ("rabbitmq-3.10", On::Rabbit),
+    ("bulk-postgres-15-1-round", On::Postgres(1)),
+    ("bulk-postgres-15-4096-rounds", On::Postgres(4096)),
+    ("bulk-mariadb-10.11", On::Mariadb),
+    ("bulk-rabbitmq-3.10", On::Rabbit),
 ];
 
 /// Runs those that are wanted.
@@ -52,7 +54,7 @@ pub(super) fn all(
 }
 
 fn run(bench: &Bench<'_>, root: &Path, folder: &Path, on: On, quick: bool) -> Result<Vec<Row>> {
-    let dear = matches!(on, On::Rabbit | On::Postgres(2..));
+    let dear = !matches!(on, On::Postgres(1));
     let size = match quick {
         true => Size {
             users: 300,

@@ -95,6 +95,10 @@ impl Postgres {
         Ok(())
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(super) fn home(&self) -> Result<Client> {
         Client::connect(self.port, "postgres")
     }
