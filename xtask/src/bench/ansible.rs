@@ -82,7 +82,10 @@ fn player(root: &Path, bench: &Bench<'_>) -> Result<PathBuf> {
     let player = place.join("bin/ansible-playbook");
     if !player.is_file() {
         (bench.say)("Ansible is put into .servers/ansible, which takes some minutes");
-        let made = Command::new("python3").args(["-m", "venv"]).arg(&place).status()?;
+        let made = Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(&place)
+            .status()?;
         ensure!(made.success(), "python3 makes no environment");
         let fetched = Command::new(place.join("bin/pip"))
             .args(["install", "--quiet", "--disable-pip-version-check"])
@@ -100,13 +103,16 @@ struct Play {
 
 impl Play {
     fn write(&self, pair: &Pair) -> Result<()> {
-        let mut text = String::from("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n");
+        let mut text = String::from(
+            "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n",
+        );
         for (module, settings, item) in pair.tasks() {
             writeln!(text, "    - {module}:").context("a play")?;
             for (name, value) in settings {
                 writeln!(text, "        {name}: \"{value}\"").context("a play")?;
             }
-            writeln!(text, "      loop: \"{{{{ range(0, {USERS}) | list }}}}\"").context("a play")?;
+            writeln!(text, "      loop: \"{{{{ range(0, {USERS}) | list }}}}\"")
+                .context("a play")?;
             writeln!(text, "      loop_control: {{ label: \"{item}\" }}").context("a play")?;
         }
         Ok(fs::write(self.folder.join("play.yml"), text)?)

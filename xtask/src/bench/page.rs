@@ -187,9 +187,15 @@ mod tests {
     #[test]
     fn what_is_far_faster_is_told_as_a_part() {
         let hit = row(10, 2_000, Target::Faster(100.0)).markdown();
-        assert_eq!(hit, "| w | o | 10 ms | 2.00 s | 1/200 | ≤ 1/100 | met | n |");
+        assert_eq!(
+            hit,
+            "| w | o | 10 ms | 2.00 s | 1/200 | ≤ 1/100 | met | n |"
+        );
         let missed = row(30, 2_000, Target::Faster(100.0)).markdown();
-        assert!(missed.contains("1/67") && missed.contains("**missed**"), "{missed}");
+        assert!(
+            missed.contains("1/67") && missed.contains("**missed**"),
+            "{missed}"
+        );
     }
 
     #[test]

@@ -125,7 +125,10 @@ pub(super) struct Ran {
 impl Ran {
     /// The pass on a provider that `apply` tells of: `cache: asked … in 123 ms`.
     pub(super) fn pass(&self, provider: &str) -> Option<Duration> {
-        let of = |line: &str| line.split_once(": ").is_some_and(|(name, _)| name == provider);
+        let of = |line: &str| {
+            line.split_once(": ")
+                .is_some_and(|(name, _)| name == provider)
+        };
         let line = self.said.lines().find(|line| of(line))?;
         let millis = line.rsplit_once(" in ")?.1.strip_suffix(" ms")?;
         millis.parse().ok().map(Duration::from_millis)

@@ -98,7 +98,10 @@ impl Side for Mariadb {
         let names = client.rows("SELECT User FROM mysql.global_priv WHERE User LIKE 'app-%'")?;
         for part in names.chunks(BATCH) {
             let each = part.iter().map(|row| format!("'{}'@'%'", row[0]));
-            client.run(&format!("DROP USER {}", each.collect::<Vec<_>>().join(", ")))?;
+            client.run(&format!(
+                "DROP USER {}",
+                each.collect::<Vec<_>>().join(", ")
+            ))?;
         }
         Ok(())
     }
@@ -112,7 +115,8 @@ impl Side for Mariadb {
         let mut all = Vec::new();
         for part in users.chunks(BATCH) {
             let each = part.iter();
-            let made = each.map(|row| format!("'{}'@'%' IDENTIFIED BY PASSWORD '{}'", row[0], row[1]));
+            let made =
+                each.map(|row| format!("'{}'@'%' IDENTIFIED BY PASSWORD '{}'", row[0], row[1]));
             let made: Vec<String> = made.collect();
             let named: Vec<String> = part.iter().map(|row| format!("'{}'@'%'", row[0])).collect();
             all.push(format!("CREATE USER {}", made.join(", ")));
@@ -129,7 +133,10 @@ impl Side for Mariadb {
             all.push(each.collect::<Vec<_>>().join("; "));
         }
         let place = String::new;
-        let script = |text| Script { place: place(), text };
+        let script = |text| Script {
+            place: place(),
+            text,
+        };
         Ok(all.into_iter().map(script).collect())
     }
 
@@ -150,7 +157,11 @@ impl Side for Mariadb {
         });
         let logins = logins?;
         ensure!(again? == logins, "the list is not whole");
-        Ok(Read { logins, took, least })
+        Ok(Read {
+            logins,
+            took,
+            least,
+        })
     }
 
     fn calls(&self) -> Result<u64> {
@@ -192,8 +203,7 @@ impl Client {
     fn send(&mut self, number: u8, body: &[u8]) -> Result<()> {
         let length = u32::try_from(body.len())?.to_le_bytes();
         ensure!(body.len() < 0xff_ffff, "too long for one packet");
-        self.0
-            .send(&[&length[..3], &[number], body].concat())
+        self.0.send(&[&length[..3], &[number], body].concat())
     }
 
     fn packet(&mut self) -> Result<Vec<u8>> {

@@ -59,13 +59,20 @@ fn run(bench: &Bench<'_>, root: &Path, folder: &Path, on: On, quick: bool) -> Re
         true => Size {
             users: 300,
             makings: 1,
+            heals: true,
             firsts: 1,
             verify_every: 1,
         },
         false => Size {
             users: 10_000,
             makings: if dear { 1 } else { 3 },
-            firsts: 3,
+            // A minute of nothing but rounds, on either side: once is enough.
+            heals: !matches!(on, On::Postgres(2..)),
+            firsts: if matches!(on, On::Postgres(2..)) {
+                1
+            } else {
+                3
+            },
             verify_every: 3,
         },
     };

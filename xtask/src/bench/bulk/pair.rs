@@ -44,6 +44,7 @@ impl Pair {
         let size = Size {
             users: USERS,
             makings: 1,
+            heals: false,
             firsts: 1,
             verify_every: 60,
         };
@@ -51,10 +52,13 @@ impl Pair {
             ("database", self.postgres.provider()),
             ("shop", self.mariadb.provider()),
         ];
-        let providers = providers.each_ref().map(|(name, table)| (*name, table.as_str()));
+        let providers = providers
+            .each_ref()
+            .map(|(name, table)| (*name, table.as_str()));
+        // All in one database each, as the play has them.
         let needs = |n| {
             vec![
-                ("database", self.postgres.needs(n)),
+                ("database", self.postgres.needs(0)),
                 ("shop", self.mariadb.needs(n)),
             ]
         };

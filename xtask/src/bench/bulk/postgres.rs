@@ -37,7 +37,16 @@ impl Postgres {
         let (port, data) = (free_port()?, folder.join("data"));
         let user = user("postgres", folder)?;
         let initdb = program.with_file_name("initdb");
-        let fixed = ["-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-U", BARE];
+        let fixed = [
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+            "-U",
+            BARE,
+        ];
         run(command_as(&initdb, user)
             .args(fixed)
             .arg("-D")
@@ -79,18 +88,9 @@ impl Postgres {
         home.run(&format!(
             "CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD '{password}'"
         ))?;
-        self.make_databases()
-    }
-
-    /// Anew and empty.
-    fn make_databases(&self) -> Result<()> {
-        let mut home = self.home()?;
         for n in 0..DATABASES {
-            home.run(&format!("DROP DATABASE IF EXISTS shop{n} WITH (FORCE)"))?;
             home.run(&format!("CREATE DATABASE shop{n}"))?;
-            let tables =
-                "CREATE TABLE items (id serial, name text); CREATE TABLE more (id int)";
-            Client::connect(self.port, &format!("shop{n}"))?.run(tables)?;
+            Client::connect(self.port, &format!("shop{n}"))?.run(TABLES)?;
         }
         Ok(())
     }
@@ -106,14 +106,20 @@ impl Postgres {
     /// Drops one login, as somebody would who knows nothing of the program.
     pub(super) fn lose(&self, n: usize) -> Result<()> {
         let login = name(n);
-        Client::connect(self.port, &database(n))?.run(&format!(
-            "DROP OWNED BY \"{login}\"; DROP ROLE \"{login}\""
-        ))
+        Client::connect(self.port, &database(n))?
+            .run(&format!("DROP OWNED BY \"{login}\"; DROP ROLE \"{login}\""))
     }
 
     fn log(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(self.folder.join("log"))?).into_owned())
     }
+}
+
+const TABLES: &str = "CREATE TABLE items (id serial, name text); CREATE TABLE more (id int)";
+
+/// The number in a consumer's name.
+fn number(login: &str) -> Result<usize> {
+    Ok(login.trim_start_matches("app-").parse()?)
 }
 
 fn database(n: usize) -> String {
@@ -152,22 +158,37 @@ impl Side for Postgres {
     fn clear(&self) -> Result<()> {
         let mut home = self.home()?;
         let roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'app-%'";
-        let names = home.rows(roles)?;
-        let names: Vec<String> = names.iter().map(|row| format!("\"{}\"", row[0])).collect();
-        // With the databases, all rights in them go at once.
-        self.make_databases()?;
-        for part in names.chunks(BATCH) {
-            home.run(&format!("DROP ROLE {}", part.join(", ")))?;
+        let mut each = vec![Vec::new(); DATABASES];
+        for row in home.rows(roles)? {
+            each[number(&row[0])? % DATABASES].push(format!("\"{}\"", row[0]));
         }
-        home.run("VACUUM")?;
-        home.run("CHECKPOINT")
+        for (n, names) in each.iter().enumerate() {
+            if names.is_empty() {
+                continue;
+            }
+            let all = names.join(", ");
+            let mut sql = "BEGIN;".to_owned();
+            for sort in ["TABLES", "SEQUENCES"] {
+                sql.push_str(&format!(
+                    "ALTER DEFAULT PRIVILEGES FOR ROLE {BARE} IN SCHEMA public REVOKE ALL ON {sort} FROM {all};"
+                ));
+            }
+            // With the tables, all rights on them go at once.
+            sql.push_str(&format!(
+                "DROP TABLE items, more; {TABLES}; DROP ROLE {all}; COMMIT"
+            ));
+            Client::connect(self.port, &format!("shop{n}"))?.run(&sql)?;
+        }
+        home.run("VACUUM")
     }
 
     fn script(&self) -> Result<Vec<Script>> {
         let mut each = vec![Vec::new(); DATABASES];
-        for row in self.home()?.rows(&format!("{ROLES} WHERE rolname LIKE 'app-%'"))? {
-            let number: usize = row[0].trim_start_matches("app-").parse()?;
-            each[number % DATABASES].push(row);
+        for row in self
+            .home()?
+            .rows(&format!("{ROLES} WHERE rolname LIKE 'app-%'"))?
+        {
+            each[number(&row[0])? % DATABASES].push(row);
         }
         let mut all = Vec::new();
         for (n, rows) in each.iter().enumerate() {
@@ -193,7 +214,10 @@ impl Side for Postgres {
         let logins = logins?;
         let port = self.port;
         let (done, took) = timed(|| -> Result<()> {
-            ensure!(self.home()?.count(ROLES)? == logins, "the list is not whole");
+            ensure!(
+                self.home()?.count(ROLES)? == logins,
+                "the list is not whole"
+            );
             std::thread::scope(|scope| {
                 let read = |from: usize| {
                     move || -> Result<()> {
@@ -211,7 +235,11 @@ impl Side for Postgres {
             })
         });
         done?;
-        Ok(Read { logins, took, least })
+        Ok(Read {
+            logins,
+            took,
+            least,
+        })
     }
 
     fn calls(&self) -> Result<u64> {

@@ -172,7 +172,11 @@ impl Side for Rabbit {
             Ok(users)
         });
         ensure!(count(&again?) == logins, "the list is not whole");
-        Ok(Read { logins, took, least })
+        Ok(Read {
+            logins,
+            took,
+            least,
+        })
     }
 
     fn calls(&self) -> Result<u64> {
@@ -187,7 +191,10 @@ impl Side for Rabbit {
     }
 
     fn has(&self, login: &str) -> Result<bool> {
-        Ok(self.list("users?columns=name")?.iter().any(|u| u["name"] == login))
+        Ok(self
+            .list("users?columns=name")?
+            .iter()
+            .any(|u| u["name"] == login))
     }
 }
 

@@ -60,7 +60,9 @@ impl Wire {
         loop {
             let waiting = &self.inbox[self.from..self.to];
             if let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
-                let line = String::from_utf8_lossy(&waiting[..end]).trim_end().to_owned();
+                let line = String::from_utf8_lossy(&waiting[..end])
+                    .trim_end()
+                    .to_owned();
                 self.from += end + 1;
                 return Ok(line);
             }
