@@ -15,7 +15,7 @@ use crate::servers;
 use anyhow::Result;
 use mariadb::Mariadb;
 pub(super) use pair::{Pair, USERS};
-use postgres::Postgres;
+use postgres::{DATABASES, Postgres};
 use rabbitmq::Rabbit;
 use scene::{Scene, Size};
 use side::Side;
@@ -78,8 +78,8 @@ fn run(bench: &Bench<'_>, root: &Path, folder: &Path, on: On, quick: bool) -> Re
     };
     match on {
         On::Postgres(rounds) => {
-            let (program, version) = servers::found(root, "PostgreSQL 15")?;
-            let start = |folder: PathBuf| Postgres::start(&program, &version, &folder, rounds);
+            let found = servers::found(root, "PostgreSQL 15")?;
+            let start = |folder: PathBuf| Postgres::start(&found, &folder, rounds, DATABASES);
             let mut scene = scene(bench, folder, start, size)?;
             if rounds > 1 {
                 scene.repaired_meanwhile(|server: &Postgres| {

@@ -22,8 +22,9 @@ type Task = (&'static str, Vec<(&'static str, String)>, &'static str);
 
 impl Pair {
     pub(in crate::bench) fn start(root: &Path, folder: &Path) -> Result<Self> {
-        let (program, version) = servers::found(root, "PostgreSQL 15")?;
-        let postgres = Postgres::start(&program, &version, &folder.join("postgres"), 4096)?;
+        let found = servers::found(root, "PostgreSQL 15")?;
+        // All in one database, as the play has them.
+        let postgres = Postgres::start(&found, &folder.join("postgres"), 4096, 1)?;
         let (program, version) = servers::found(root, "MariaDB 10.11")?;
         let mariadb = Mariadb::start(&program, &version, &folder.join("mariadb"))?;
         Ok(Self { postgres, mariadb })
@@ -55,10 +56,9 @@ impl Pair {
         let providers = providers
             .each_ref()
             .map(|(name, table)| (*name, table.as_str()));
-        // All in one database each, as the play has them.
         let needs = |n| {
             vec![
-                ("database", self.postgres.needs(0)),
+                ("database", self.postgres.needs(n)),
                 ("shop", self.mariadb.needs(n)),
             ]
         };

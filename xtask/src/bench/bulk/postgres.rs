@@ -25,14 +25,20 @@ pub(super) struct Postgres {
     folder: PathBuf,
     version: String,
     rounds: u32,
+    databases: usize,
     /// Calls that were counted before the log was begun anew.
     counted: Cell<bool>,
     _running: Running,
 }
 
 impl Postgres {
-    /// `rounds` of the verifiers that the program makes.
-    pub(super) fn start(program: &Path, version: &str, folder: &Path, rounds: u32) -> Result<Self> {
+    /// `rounds` of the verifiers that the program makes; so many databases for the logins.
+    pub(super) fn start(
+        (program, version): &(PathBuf, String),
+        folder: &Path,
+        rounds: u32,
+        databases: usize,
+    ) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let (port, data) = (free_port()?, folder.join("data"));
         let user = user("postgres", folder)?;
@@ -73,8 +79,9 @@ impl Postgres {
         let server = Self {
             port,
             folder: folder.to_owned(),
-            version: version.to_owned(),
+            version: version.clone(),
             rounds,
+            databases,
             counted: Cell::new(false),
             _running: running,
         };
@@ -88,7 +95,7 @@ impl Postgres {
         home.run(&format!(
             "CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD '{password}'"
         ))?;
-        for n in 0..DATABASES {
+        for n in 0..self.databases {
             home.run(&format!("CREATE DATABASE shop{n}"))?;
             Client::connect(self.port, &format!("shop{n}"))?.run(TABLES)?;
         }
@@ -106,8 +113,12 @@ impl Postgres {
     /// Drops one login, as somebody would who knows nothing of the program.
     pub(super) fn lose(&self, n: usize) -> Result<()> {
         let login = name(n);
-        Client::connect(self.port, &database(n))?
+        Client::connect(self.port, &self.database(n))?
             .run(&format!("DROP OWNED BY \"{login}\"; DROP ROLE \"{login}\""))
+    }
+
+    fn database(&self, n: usize) -> String {
+        format!("shop{}", n % self.databases)
     }
 
     fn log(&self) -> Result<String> {
@@ -122,9 +133,6 @@ fn number(login: &str) -> Result<usize> {
     Ok(login.trim_start_matches("app-").parse()?)
 }
 
-fn database(n: usize) -> String {
-    format!("shop{}", n % DATABASES)
-}
 
 /// What a pass compares of the whole server, and of one database.
 const ROLES: &str = "SELECT rolname, rolpassword, rolcanlogin, rolvaliduntil, description FROM pg_authid a \
@@ -152,15 +160,15 @@ impl Side for Postgres {
     }
 
     fn needs(&self, n: usize) -> String {
-        format!("database = \"{}\"\nprivileges = \"readonly\"", database(n))
+        format!("database = \"{}\"\nprivileges = \"readonly\"", self.database(n))
     }
 
     fn clear(&self) -> Result<()> {
         let mut home = self.home()?;
         let roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'app-%'";
-        let mut each = vec![Vec::new(); DATABASES];
+        let mut each = vec![Vec::new(); self.databases];
         for row in home.rows(roles)? {
-            each[number(&row[0])? % DATABASES].push(format!("\"{}\"", row[0]));
+            each[number(&row[0])? % self.databases].push(format!("\"{}\"", row[0]));
         }
         for (n, names) in each.iter().enumerate() {
             if names.is_empty() {
@@ -183,12 +191,12 @@ impl Side for Postgres {
     }
 
     fn script(&self) -> Result<Vec<Script>> {
-        let mut each = vec![Vec::new(); DATABASES];
+        let mut each = vec![Vec::new(); self.databases];
         for row in self
             .home()?
             .rows(&format!("{ROLES} WHERE rolname LIKE 'app-%'"))?
         {
-            each[number(&row[0])? % DATABASES].push(row);
+            each[number(&row[0])? % self.databases].push(row);
         }
         let mut all = Vec::new();
         for (n, rows) in each.iter().enumerate() {
@@ -212,7 +220,7 @@ impl Side for Postgres {
         let mut home = self.home()?;
         let (logins, least) = timed(|| home.count(ROLES));
         let logins = logins?;
-        let port = self.port;
+        let (port, databases) = (self.port, self.databases);
         let (done, took) = timed(|| -> Result<()> {
             ensure!(
                 self.home()?.count(ROLES)? == logins,
@@ -221,7 +229,7 @@ impl Side for Postgres {
             std::thread::scope(|scope| {
                 let read = |from: usize| {
                     move || -> Result<()> {
-                        for n in (from..DATABASES).step_by(CONNECTIONS) {
+                        for n in (from..databases).step_by(CONNECTIONS) {
                             let mut client = Client::connect(port, &format!("shop{n}"))?;
                             client.count(&format!("{RIGHTS}; {LATER}"))?;
                         }
