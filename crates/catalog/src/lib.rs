@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "dovecot")]
+pub mod dovecot;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 #[cfg(feature = "exec")]
@@ -22,6 +24,9 @@ pub mod postgres;
 pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
+
+#[cfg(feature = "password_file")]
+mod password_file;
 
 #[cfg(any(
     feature = "redis",
@@ -85,6 +90,8 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(etcd::EtcdKind),
         #[cfg(feature = "htpasswd")]
         Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "dovecot")]
+        Arc::new(dovecot::DovecotKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
     ]

@@ -26,15 +26,13 @@
 
 mod adapter;
 mod check;
-mod classify;
-mod compare;
-mod file;
 mod lines;
-mod proof;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
-use mesh_sdk::{Error, Kind, Provision};
+use mesh_sdk::{Class, Error, Kind, Provision};
+
+use crate::password_file::{Keeper, mode_of};
 
 pub use adapter::Htpasswd;
 pub use values::{HtpasswdOptions, HtpasswdValues};
@@ -46,12 +44,12 @@ pub struct HtpasswdKind;
 const SCHEMES: [Scheme; 1] = [Scheme::file("htpasswd")];
 
 impl Kind for HtpasswdKind {
-    type Adapter = Htpasswd;
+    type Adapter = Keeper<Htpasswd>;
 
     fn descriptor(&self) -> Descriptor {
         let mut page = Descriptor::new("htpasswd", "Password files of Apache 2.4 and nginx 1.22");
         page.schemes = &SCHEMES;
-        page.capabilities = adapter::CAPABILITIES;
+        page.capabilities = Keeper::<Htpasswd>::CAPABILITIES;
         page.proof = "verifier: the bcrypt hash in the file, worked out once";
         page.restart = "nothing: it is a file";
         page.identity = "none";
@@ -80,7 +78,11 @@ impl Kind for HtpasswdKind {
         check::provider(provider)
     }
 
-    fn open(&self, provider: ProviderSettings) -> Result<Htpasswd, Error> {
-        Htpasswd::new(&provider)
+    fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error> {
+        let refused =
+            |refusal: Refusal| Error::new(Class::RefusedValue, refusal.to_string());
+        let options: HtpasswdOptions = provider.typed_options().map_err(refused)?;
+        let mode = mode_of(options.mode.as_deref()).map_err(refused)?;
+        Ok(Keeper::new(&provider, Htpasswd, mode))
     }
 }
