@@ -55,7 +55,9 @@ impl Format for Dovecot {
     fn set(lines: &mut Lines, login: &str, wanted: &Wanted<DovecotValues>, _: &Marker) {
         let name = login.as_bytes();
         let first = lines.position::<Self>(name);
-        let old = first.and_then(|at| Self::entry(lines, at)).unwrap_or_default();
+        let old = first
+            .and_then(|at| Self::entry(lines, at))
+            .unwrap_or_default();
         let hash = wanted.hash.as_deref().unwrap_or(old.hash);
         let off = if wanted.off { OFF } else { b"" };
         let mut fields = Fields::read(old.rest);

@@ -56,7 +56,11 @@ impl Fields {
     pub(super) fn text(&self) -> Vec<u8> {
         let fields = [&self.uid, &self.gid, &self.gecos, &self.home, &self.shell];
         let fields = fields.map(|field| [b":", &field[..]].concat()).concat();
-        let end = if self.end.is_empty() { b"\n" } else { &self.end[..] };
+        let end = if self.end.is_empty() {
+            b"\n"
+        } else {
+            &self.end[..]
+        };
         [&fields[..], b":", &self.extra.join(&b' '), end].concat()
     }
 
@@ -77,9 +81,8 @@ impl Fields {
     pub(super) fn rights(&self, asked: &DovecotValues) -> Rights {
         let (asked, found) = (of_values(asked), self.allowed());
         let less = |these: &BTreeSet<String>, those: &BTreeSet<String>| {
-            let covered = |right: &&String| {
-                those.contains(ANYWHERE) && right.starts_with("logins from ")
-            };
+            let covered =
+                |right: &&String| those.contains(ANYWHERE) && right.starts_with("logins from ");
             let less = these.difference(those).filter(|right| !covered(right));
             less.cloned().collect()
         };
@@ -139,7 +142,10 @@ impl Fields {
 
     /// The networks that may log in, if they are limited.
     fn nets(&self) -> Option<BTreeSet<String>> {
-        let word = self.extra.iter().find(|word| is_called(word, "allow_nets"))?;
+        let word = self
+            .extra
+            .iter()
+            .find(|word| is_called(word, "allow_nets"))?;
         let text = String::from_utf8_lossy(word);
         let (_, list) = text.split_once('=')?;
         Some(list.split(',').map(plain).collect())
@@ -172,7 +178,10 @@ fn of_values(values: &DovecotValues) -> BTreeSet<String> {
 
 fn from(nets: Option<BTreeSet<String>>) -> Vec<String> {
     match nets {
-        Some(nets) => nets.iter().map(|net| format!("logins from {net}")).collect(),
+        Some(nets) => nets
+            .iter()
+            .map(|net| format!("logins from {net}"))
+            .collect(),
         None => vec![ANYWHERE.to_owned()],
     }
 }

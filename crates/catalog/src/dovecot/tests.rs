@@ -29,17 +29,27 @@ fn a_login_is_added_and_changed_where_it_stands() {
     let made = set(others, Some("H"), false, json!({}));
     assert_eq!(made, format!("{others}\nweb:H:::{mark}:::\n"));
     assert_eq!(removed::<Dovecot>(&made, "web"), format!("{others}\n"));
-    let all = json!({ "uid": 5000, "gid": 5001, "home": "/m/w", "allow_nets": ["10.0.0.1", "::/0"] });
+    let all =
+        json!({ "uid": 5000, "gid": 5001, "home": "/m/w", "allow_nets": ["10.0.0.1", "::/0"] });
     let nets = "allow_nets=10.0.0.1/32,::/0";
     let full = set("a:1\nweb\nb:2\nweb:second\n", Some("H"), true, all.clone());
     let line = format!("web:{{CRYPT}}!H:5000:5001:{mark}:/m/w::{nets}\n");
     assert_eq!(full, format!("a:1\n{line}b:2\n"));
     // What others put there stays: a name, a shell, an extra field, the line's end.
-    let theirs = format!("web:{{CRYPT}}!O:1:2:Ann A. mk1.x:/old:sh:nologin a=b {nets} nopassword\r\n");
+    let theirs =
+        format!("web:{{CRYPT}}!O:1:2:Ann A. mk1.x:/old:sh:nologin a=b {nets} nopassword\r\n");
     let kept = set(&theirs, None, false, all);
-    assert_eq!(kept, format!("web:O:5000:5001:Ann A. {mark}:/m/w:sh:a=b {nets}\r\n"));
+    assert_eq!(
+        kept,
+        format!("web:O:5000:5001:Ann A. {mark}:/m/w:sh:a=b {nets}\r\n")
+    );
     // The old form says where the mail is in a field of its own.
-    let old = set("web:O:1:2::/h:::mbox:~/mail\n", Some("H"), false, json!({ "uid": 1 }));
+    let old = set(
+        "web:O:1:2::/h:::mbox:~/mail\n",
+        Some("H"),
+        false,
+        json!({ "uid": 1 }),
+    );
     assert_eq!(old, format!("web:H:1::{mark}:::userdb_mail=mbox:~/mail\n"));
 }
 
@@ -48,9 +58,18 @@ fn h5_an_entry_is_read_as_dovecot_reads_it() {
     let text = "web:{blf-crypt}$2y$x:::A mk1.a:::nologin=gone\nweb:2\nopen:::::::nopassword\nonly\n\
                 mk1.b:{CRYPT}!{BLF-CRYPT}$2y$z::mk1.c\n#c:x\n:x\n";
     assert_eq!(Lines::read(text.as_bytes()).entries::<Dovecot>().len(), 4);
-    let web = |e: &Entry<'_>| (e.bcrypt == b"$2y$x", e.off, e.again, e.mark == Some("mk1.a"));
+    let web = |e: &Entry<'_>| {
+        (
+            e.bcrypt == b"$2y$x",
+            e.off,
+            e.again,
+            e.mark == Some("mk1.a"),
+        )
+    };
     assert_eq!(seen(text, "web", web), (true, true, true, true));
-    assert!(seen(text, "open", |e| e.open && !e.off && e.hash.is_empty()));
+    assert!(seen(text, "open", |e| e.open
+        && !e.off
+        && e.hash.is_empty()));
     assert!(seen(text, "only", |e| e.hash.is_empty() && e.mark.is_none()));
     let off = |e: &Entry<'_>| e.off && e.hash == b"{BLF-CRYPT}$2y$z" && e.mark.is_none();
     assert!(seen(text, "mk1.b", off), "a mark counts in its field only");
@@ -68,14 +87,22 @@ fn a7_rights_are_what_the_values_can_say() {
     let of = |value| values(value);
     let net = |nets: &[&str]| of(json!({ "allow_nets": nets }));
     for (line, asked, differs) in [
-        (":::::::userdb_x=1", of(json!({})), "- +"),
+        ("::::::userdb_x=1", of(json!({})), "- +"),
         ("", of(json!({ "home": "/a" })), "-home /a +"),
         (":1:1::/b", of(json!({ "uid": 1 })), "- +gid 1,home /b"),
         (":vmail", of(json!({ "uid": 1 })), "-uid 1 +uid vmail"),
-        (":::::::allow_nets=10.0.0.1/32,::1", net(&["10.0.0.1", "::1/128"]), "- +"),
-        (":::::::allow_nets=a,local", net(&["local"]), "- +logins from a"),
+        (
+            "::::::allow_nets=10.0.0.1/32,::1",
+            net(&["10.0.0.1", "::1/128"]),
+            "- +",
+        ),
+        (
+            "::::::allow_nets=a,local",
+            net(&["local"]),
+            "- +logins from a",
+        ),
         ("", net(&["10.0.0.0/8"]), "- +logins from anywhere"),
-        (":::::::allow_nets=::1", net(&[]), "-logins from anywhere +"),
+        ("::::::allow_nets=::1", net(&[]), "-logins from anywhere +"),
     ] {
         assert_eq!(found(line, asked), differs, "{line}");
     }
@@ -87,12 +114,17 @@ fn a7_a_surplus_stays_on_an_adopted_login() {
         let mut wanted = wanted(None, false, Some(values(asked)));
         wanted.exact = false;
         let made = testing::set::<Dovecot>(&format!("web:H{line}\n"), "web", &wanted);
-        made.replace(&mark("web"), "M").replace("web:H", "").replace('\n', "")
+        made.replace(&mark("web"), "M")
+            .replace("web:H", "")
+            .replace('\n', "")
     };
     let one = json!({ "allow_nets": ["10.0.0.0/8"], "uid": 7 });
     assert_eq!(set(":1:1::/b", one.clone()), ":7:1:M:/b::");
-    assert_eq!(set(":::::::allow_nets=::1", one), ":7::M:::allow_nets=10.0.0.0/8,::1/128");
-    assert_eq!(set(":::::::allow_nets=::1", json!({})), ":::M:::");
+    assert_eq!(
+        set("::::::allow_nets=::1", one),
+        ":7::M:::allow_nets=10.0.0.0/8,::1/128"
+    );
+    assert_eq!(set("::::::allow_nets=::1", json!({})), ":::M:::");
 }
 
 #[test]
@@ -104,15 +136,27 @@ fn a5_what_dovecot_would_misread_is_refused() {
         assert_eq!(refused(&TIGHT, good, b"pw", json!({})), None, "{good}");
     }
     for wide in ["A", "a b", "ü", "a+b", "%u", "a#"] {
-        assert_eq!(refused(&TIGHT, wide, b"pw", json!({})).as_deref(), Some("login"));
+        assert_eq!(
+            refused(&TIGHT, wide, b"pw", json!({})).as_deref(),
+            Some("login")
+        );
         assert_eq!(refused(&WIDE, wide, b"pw", json!({})), None, "{wide}");
     }
     let long = "ü".repeat(128);
-    for bad in ["a:b", "#a", "a\tb", "it's", "a\"", "a\\b", "..", "a/b", &long] {
-        assert_eq!(refused(&WIDE, bad, b"pw", json!({})).as_deref(), Some("login"), "{bad}");
+    for bad in [
+        "a:b", "#a", "a\tb", "it's", "a\"", "a\\b", "..", "a/b", &long,
+    ] {
+        assert_eq!(
+            refused(&WIDE, bad, b"pw", json!({})).as_deref(),
+            Some("login"),
+            "{bad}"
+        );
     }
     for bad in [&[b'a'; 73][..], b"", b"\0a", b"a\nb", b"\t", &[0xff]] {
-        assert_eq!(refused(&WIDE, "web", bad, json!({})).as_deref(), Some("password"));
+        assert_eq!(
+            refused(&WIDE, "web", bad, json!({})).as_deref(),
+            Some("password")
+        );
     }
     for (field, value) in [
         ("uid", json!({ "uid": 0 })),
@@ -141,5 +185,8 @@ fn a_files_settings_are_checked() {
     assert_eq!(with("mode", json!("0666")).as_deref(), Some("options.mode"));
     assert_eq!(with("uid", json!(5)).as_deref(), Some("options"));
     let other = provider(&testing::settings("htpasswd", "users"));
-    assert_eq!(other.err().map(|refusal| refusal.field).as_deref(), Some("url"));
+    assert_eq!(
+        other.err().map(|refusal| refusal.field).as_deref(),
+        Some("url")
+    );
 }

@@ -157,7 +157,9 @@ mod tests {
         let mark = mark("web");
         let seen = |text: &str, login: &str| {
             let lines = Lines::read(text.as_bytes());
-            lines.entries::<Htpasswd>()[login.as_bytes()].mark.map(str::to_owned)
+            lines.entries::<Htpasswd>()[login.as_bytes()]
+                .mark
+                .map(str::to_owned)
         };
         assert_eq!(
             seen(&format!("# {mark} web\nweb:H\n"), "web"),

@@ -79,8 +79,7 @@ impl Kind for HtpasswdKind {
     }
 
     fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error> {
-        let refused =
-            |refusal: Refusal| Error::new(Class::RefusedValue, refusal.to_string());
+        let refused = |refusal: Refusal| Error::new(Class::RefusedValue, refusal.to_string());
         let options: HtpasswdOptions = provider.typed_options().map_err(refused)?;
         let mode = mode_of(options.mode.as_deref()).map_err(refused)?;
         Ok(Keeper::new(&provider, Htpasswd, mode))

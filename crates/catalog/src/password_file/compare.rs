@@ -2,10 +2,10 @@
 
 use mesh_sdk::{Answer, Difference, Differences, Held, Lost, MarkSeen, Proof};
 
+use super::Wish;
 use super::format::{Format, Rights, Wanted};
 use super::lines::Entry;
 use super::proof::{asked_cost, cost_of, proven};
-use super::Wish;
 
 /// Below the first entry of a login, where no reader looks.
 const SECOND: &str = "a second entry further down";
@@ -25,7 +25,10 @@ pub(super) struct Diff {
 
 /// What has to be worked out before an entry can be compared: the hash that is there, if it is not the one
 /// that was proven before.
-pub(super) fn question<F: Format>(wish: &Wish<'_, F>, entry: Option<&Entry<'_>>) -> Option<Vec<u8>> {
+pub(super) fn question<F: Format>(
+    wish: &Wish<'_, F>,
+    entry: Option<&Entry<'_>>,
+) -> Option<Vec<u8>> {
     let (entry, _) = entry.zip(wish.password())?;
     (!proven(wish).is(entry.hash)).then(|| entry.bcrypt.to_vec())
 }
@@ -72,7 +75,8 @@ fn more<F: Format>(wish: &Wish<'_, F>, entry: &Entry<'_>) -> Option<&'static str
         return None;
     }
     let (asked, exactly) = asked_cost::<F>(wish);
-    let is_plain = entry.hash.starts_with(F::SCHEME.as_bytes()) && entry.bcrypt.starts_with(b"$2y$");
+    let is_plain =
+        entry.hash.starts_with(F::SCHEME.as_bytes()) && entry.bcrypt.starts_with(b"$2y$");
     match cost_of(entry.bcrypt) {
         Some(_) if !is_plain => Some("a form of hash that not every reader takes"),
         Some(cost) if cost < asked || (exactly && cost != asked) => Some("a hash of another cost"),
@@ -138,7 +142,8 @@ impl Diff {
             } else {
                 Proof::Presence
             };
-            let warning = (!surplus.is_empty()).then(|| format!("more than asked: {}", surplus.join(", ")).into());
+            let warning = (!surplus.is_empty())
+                .then(|| format!("more than asked: {}", surplus.join(", ")).into());
             return Answer::Held(Held { proof, warning });
         }
         if !known && wish.enabled() && !self.absent {

@@ -1,8 +1,8 @@
 //! What a kind says about its file.
 
+use mesh_sdk::Marker;
 use mesh_sdk::Provision;
 use mesh_sdk::adapter::{Finding, Refusal};
-use mesh_sdk::Marker;
 
 use super::lines::{Entries, Entry, Lines};
 

@@ -70,10 +70,8 @@ impl<F: Format> Keeper<F> {
     ) -> Result<Vec<Diff>, Error> {
         let entries = lines.entries::<F>();
         let entry = |wish: &Wish<'_, F>| entries.get(wish.login().as_str().as_bytes());
-        let asked: Vec<Option<Vec<u8>>> = wishes
-            .iter()
-            .map(|w| question::<F>(w, entry(w)))
-            .collect();
+        let asked: Vec<Option<Vec<u8>>> =
+            wishes.iter().map(|w| question::<F>(w, entry(w))).collect();
         let questions: Vec<(Secret, Vec<u8>)> = wishes
             .iter()
             .zip(&asked)
@@ -284,7 +282,9 @@ impl<F: Format> Adapter for Keeper<F> {
             let name = String::from_utf8_lossy(entry.login);
             // A name that is not UTF-8 was made by somebody else.
             let mark = match std::str::from_utf8(entry.login) {
-                Ok(_) => entry.mark.map_or(MarkSeen::None, |mark| marker.listed(mark)),
+                Ok(_) => entry
+                    .mark
+                    .map_or(MarkSeen::None, |mark| marker.listed(mark)),
                 Err(_) => MarkSeen::None,
             };
             Some(Listed::new(Login::new(&name).ok()?, mark, !entry.off))

@@ -4,6 +4,9 @@
 #[allow(dead_code, reason = "not every kind speaks TLS")]
 mod authority;
 #[cfg(test)]
+#[cfg(feature = "dovecot")]
+mod dovecot;
+#[cfg(test)]
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(test)]
@@ -18,6 +21,9 @@ mod judged;
 #[cfg(feature = "ldap")]
 mod ldap;
 #[cfg(test)]
+#[cfg(feature = "password_file")]
+mod logins_file;
+#[cfg(test)]
 #[cfg(feature = "mariadb")]
 mod mariadb;
 #[cfg(test)]
@@ -26,6 +32,8 @@ mod mosquitto;
 #[cfg(test)]
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(test)]
+mod ours;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -42,6 +50,8 @@ use mesh_catalog::catalogue;
 
 /// The kinds that have a bench here. Whoever is in the catalogue and not here fails the build.
 const BENCHES: &[&str] = &[
+    #[cfg(feature = "dovecot")]
+    "dovecot",
     #[cfg(feature = "etcd")]
     "etcd",
     #[cfg(feature = "rabbitmq")]

@@ -1,11 +1,15 @@
 //! Dovecot as an IMAP server of its own, under one user and in one folder, and the plainest client for it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::process::Process;
@@ -15,6 +19,11 @@ const DOVECOT: Program = Program {
     variable: "MESH_TEST_DOVECOT",
     installed: None,
     on_path: Some("dovecot"),
+};
+const DOVEADM: Program = Program {
+    variable: "MESH_TEST_DOVEADM",
+    installed: None,
+    on_path: Some("doveadm"),
 };
 /// As root it becomes this user, whom Debian's package makes.
 const USER: &str = "dovecot";
@@ -34,6 +43,24 @@ pub struct DovecotServer {
     port: u16,
     folder: TempDir,
     process: Process,
+    /// The second of the last login, and what its file looked like then.
+    looked: Mutex<(u64, Stamp)>,
+}
+
+/// A file's number, time of change and size.
+type Stamp = Option<(u64, i64, i64, u64)>;
+
+/// A password as Dovecot's own program hashes it: `{BLF-CRYPT}…`.
+pub async fn dovecot_hash(password: &str) -> Result<String> {
+    let output = Command::new(DOVEADM.find("Dovecot's doveadm")?)
+        .args(["pw", "-s", "BLF-CRYPT", "-r", "5", "-p", password])
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(ServerError::new(String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 impl DovecotServer {
@@ -71,7 +98,25 @@ impl DovecotServer {
             port,
             folder,
             process,
+            looked: Mutex::default(),
         })
+    }
+
+    /// Logs in; `None` if that was refused. If its file changed since the last login, waits for the second in
+    /// which Dovecot looks at it again.
+    pub async fn log_in(&self, login: &str, password: &str) -> Result<Option<ImapClient>> {
+        let poisoned = |_| ServerError::new("poisoned");
+        let (second, stamp) = *self.looked.lock().map_err(poisoned)?;
+        if stamp != stamp_of(&self.file()) {
+            until("the next second", WAIT, || async move {
+                (now() > second).then_some(()).ok_or("the same".to_owned())
+            })
+            .await?;
+        }
+        let stamp = stamp_of(&self.file());
+        let client = ImapClient::log_in(self.port, login, password).await;
+        *self.looked.lock().map_err(poisoned)? = (now(), stamp);
+        client
     }
 
     /// Where it listens.
@@ -98,6 +143,20 @@ impl Drop for DovecotServer {
         // It takes its children with it only when it is asked to end.
         self.process.finish(rustix::process::Signal::TERM);
     }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "Dovecot goes by the machine's own seconds"
+)]
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map(|since| since.as_secs()).unwrap_or_default()
+}
+
+fn stamp_of(file: &Path) -> Stamp {
+    let data = std::fs::metadata(file).ok()?;
+    Some((data.ino(), data.ctime(), data.ctime_nsec(), data.size()))
 }
 
 fn file_in(folder: &Path) -> PathBuf {
@@ -137,7 +196,10 @@ impl Who {
         let number = |at: usize| fields.get(at).and_then(|text| text.parse().ok());
         let (user, group): (u32, u32) = number(2).zip(number(3)).ok_or_else(missing)?;
         let in_group = |line: &&str| line.split(':').nth(2) == Some(group.to_string().as_str());
-        let group_name = groups.lines().find(in_group).and_then(|line| line.split(':').next());
+        let group_name = groups
+            .lines()
+            .find(in_group)
+            .and_then(|line| line.split(':').next());
         Ok(Self {
             name: fields[0].to_owned(),
             group_name: group_name.ok_or_else(missing)?.to_owned(),

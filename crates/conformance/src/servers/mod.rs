@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
 pub use amqp::AmqpClient;
-pub use dovecot::{DovecotOptions, DovecotServer, ImapClient};
+pub use dovecot::{DovecotOptions, DovecotServer, ImapClient, dovecot_hash};
 pub use etcd::{ETCD_ROOT, EtcdFlavor, EtcdServer};
 pub use exec::{Example, ExampleProgram};
 pub use htpasswd::{NginxServer, htpasswd};
