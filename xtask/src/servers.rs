@@ -78,6 +78,13 @@ const WANTED: &[Wanted] = &[
         on_path: Some("nginx"),
     },
     Wanted {
+        name: "Dovecot",
+        variable: "MESH_TEST_DOVECOT",
+        version: "2.3.",
+        installed: None,
+        on_path: Some("dovecot"),
+    },
+    Wanted {
         name: "Python 3",
         variable: "MESH_TEST_PYTHON_3",
         version: "3.",

@@ -128,7 +128,7 @@ fn a7_a_surplus_stays_on_an_adopted_login() {
 }
 
 #[test]
-fn a5_what_dovecot_would_misread_is_refused() {
+fn a5_o07_o08_what_dovecot_would_misread_is_refused() {
     let refused = |format: &Dovecot, login: &str, password: &[u8], value| {
         testing::refused(format, login, password, values(value))
     };

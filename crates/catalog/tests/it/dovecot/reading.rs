@@ -64,7 +64,7 @@ async fn h1_its_cache_keeps_no_old_password_and_no_removed_login() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a5_what_is_refused_as_a_name_dovecot_would_not_find() {
+async fn a5_o10_a_name_that_is_refused_dovecot_would_not_find() {
     let (server, ours) = server(DovecotOptions::default()).await;
     let hash = dovecot_hash("pw").await.expect("a hash");
     let file = LoginsFile::at(server.file());
