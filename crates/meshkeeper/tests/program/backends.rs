@@ -1,8 +1,9 @@
 //! The whole program on backends of other kinds: made, left alone, healed, shown, taken away from nobody.
 
 use mesh_conformance::servers::{
-    DovecotOptions, DovecotServer, ETCD_ROOT, EtcdFlavor, EtcdServer, MariadbOptions, MariadbServer, PostgresFlavor,
-    PostgresOptions, PostgresServer, RABBIT_ADMIN, RabbitServer, htpasswd,
+    DovecotOptions, DovecotServer, ETCD_ROOT, EtcdFlavor, EtcdServer, MariadbOptions,
+    MariadbServer, PostgresFlavor, PostgresOptions, PostgresServer, RABBIT_ADMIN, RabbitServer,
+    htpasswd,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use mesh_conformance::adapter::{Bench, Done, Restart, Session};
+use mesh_conformance::adapter::{Bench, Done, Session};
 use mesh_conformance::servers::{
-    DovecotOptions, DovecotServer, Fault, ImapClient, Result, ServerError, dovecot_hash,
+    DovecotOptions, DovecotServer, ImapClient, Result, ServerError, dovecot_hash,
 };
 use mesh_sdk::ProviderName;
 use mesh_sdk::adapter::ProviderSettings;
@@ -100,14 +100,8 @@ impl Bench for DovecotBench {
     fn other_values(&self, _consumer: &str) -> Value {
         json!({ "cost": 5, "allow_nets": ["127.0.0.0/8", "::1"] })
     }
-    fn values_that_the_server_refuses(&self) -> Option<Value> {
-        None
-    }
     fn ends_sessions(&self) -> Done {
         Done::Never("a file ends no session: `doveadm kick` does")
-    }
-    fn reserved(&self) -> Vec<String> {
-        Vec::new()
     }
     fn network(&self) -> Done {
         Done::Never(NO_SERVER)
@@ -192,15 +186,4 @@ impl Bench for DovecotBench {
     async fn traces(&self) -> Result<Vec<u8>> {
         Ok([self.file.traces()?, self.server.log().into_bytes()].concat())
     }
-
-    async fn restart(&self) -> Result<Restart> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn stop(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn go_on(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    fn fault(&self, _fault: Fault) {}
 }

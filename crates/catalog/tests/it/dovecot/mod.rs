@@ -10,8 +10,9 @@ use mesh_sdk::Wish;
 use mesh_sdk::provision::WishParts;
 use serde_json::Value;
 
-use crate::ours::Ours;
 use crate::wishes::wish_of;
+
+type Ours = crate::ours::Ours<DovecotKind>;
 
 /// A server, and an adapter for its file.
 async fn server(options: DovecotOptions) -> (DovecotServer, Ours) {
@@ -20,7 +21,7 @@ async fn server(options: DovecotOptions) -> (DovecotServer, Ours) {
         Err(error) => panic!("{error}"),
     };
     let settings = bench::settings(&server.file(), options.any_login);
-    (server, Ours::on(&DovecotKind, settings))
+    (server, Ours::on(settings))
 }
 
 fn wish(name: &str, values: Value, change: impl FnOnce(&mut WishParts)) -> Wish {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use mesh_conformance::adapter::{Bench, Done, Restart, Session};
-use mesh_conformance::servers::{Fault, Result, ServerError, htpasswd};
+use mesh_conformance::adapter::{Bench, Done, Session};
+use mesh_conformance::servers::{Result, ServerError, htpasswd};
 use mesh_sdk::ProviderName;
 use mesh_sdk::adapter::ProviderSettings;
 use serde_json::{Value, json};
@@ -85,12 +85,6 @@ impl Bench for HtpasswdBench {
     }
     fn other_values(&self, _consumer: &str) -> Value {
         json!({ "cost": 6 })
-    }
-    fn values_that_the_server_refuses(&self) -> Option<Value> {
-        None
-    }
-    fn reserved(&self) -> Vec<String> {
-        Vec::new()
     }
     fn network(&self) -> Done {
         Done::Never(NO_SERVER)
@@ -181,15 +175,4 @@ impl Bench for HtpasswdBench {
     async fn traces(&self) -> Result<Vec<u8>> {
         self.file.traces()
     }
-
-    async fn restart(&self) -> Result<Restart> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn stop(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn go_on(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    fn fault(&self, _fault: Fault) {}
 }

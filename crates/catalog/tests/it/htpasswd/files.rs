@@ -9,7 +9,7 @@ use mesh_sdk::adapter::FindingLevel;
 use mesh_sdk::{Class, Difference};
 
 use super::bench::settings;
-use super::{in_folder, ours as ours_on, read, wish, wish_with};
+use super::{Ours, in_folder, read, wish, wish_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_mode_and_all_other_lines_stay() {
@@ -71,14 +71,14 @@ async fn h7_a_folder_that_is_not_there_is_unknown_and_a_file_is_empty() {
         other => panic!("{other:?}"),
     }
     assert!(!path.exists(), "a look wrote");
-    let nowhere = ours_on(settings(&folder.path().join("away/users")));
+    let nowhere = Ours::on(settings(&folder.path().join("away/users")));
     for error in [
         nowhere.holds(&wish("web")).await.expect_err("unknown"),
         nowhere.create(&wish("web")).await.expect_err("unknown"),
     ] {
         assert_eq!(error.class(), Class::Unreachable, "{error}");
     }
-    let a_folder = ours_on(settings(folder.path()));
+    let a_folder = Ours::on(settings(folder.path()));
     let error = a_folder.holds(&wish("web")).await.expect_err("unknown");
     assert_eq!(error.class(), Class::RefusedValue, "{error}");
 }
@@ -125,7 +125,7 @@ async fn a_reader_never_sees_half_and_writers_lose_nothing_of_each_other() {
     let writers: Vec<_> = ["a", "b", "c"]
         .into_iter()
         .map(|who| {
-            let ours = ours_on(settings(&path));
+            let ours = Ours::on(settings(&path));
             tokio::spawn(async move {
                 for n in 0..EACH {
                     let one = wish(&format!("{who}-{n}"));

@@ -10,24 +10,20 @@ use std::path::{Path, PathBuf};
 
 use mesh_catalog::htpasswd::HtpasswdKind;
 use mesh_sdk::Wish;
-use mesh_sdk::adapter::ProviderSettings;
 use mesh_sdk::provision::WishParts;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::ours::Ours;
 use crate::wishes::wish_of;
+
+type Ours = crate::ours::Ours<HtpasswdKind>;
 
 /// A folder with the path of a file in it, which is not there yet, and the adapter for it.
 fn in_folder() -> (TempDir, PathBuf, Ours) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("users");
-    let ours = ours(bench::settings(&path));
+    let ours = Ours::on(bench::settings(&path));
     (folder, path, ours)
-}
-
-fn ours(settings: ProviderSettings) -> Ours {
-    Ours::on(&HtpasswdKind, settings)
 }
 
 fn wish(name: &str) -> Wish {
