@@ -27,15 +27,15 @@
 
 mod adapter;
 mod check;
-mod fields;
+mod line;
 #[cfg(test)]
 mod tests;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
-use mesh_sdk::{Class, Error, Kind, Provision};
+use mesh_sdk::{Error, Kind, Provision};
 
-use crate::password_file::{Keeper, mode_of};
+use crate::password_file::{Keeper, is_file, mode_of, refused};
 
 pub use adapter::Dovecot;
 pub use values::{DovecotOptions, DovecotValues};
@@ -70,23 +70,17 @@ impl Kind for DovecotKind {
         provider: &ProviderSettings,
         wish: &Provision<'_, DovecotValues>,
     ) -> Result<(), Refusal> {
-        let options: DovecotOptions = provider.typed_options()?;
-        check::wish(wish, options.any_login)
+        check::wish(wish, provider.typed_options::<DovecotOptions>()?.any_login)
     }
-
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(DovecotOptions).to_value())
     }
-
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
-        check::provider(provider)
+        is_file(provider, "dovecot")?;
+        mode_of(provider.typed_options::<DovecotOptions>()?.mode.as_deref()).map(|_| ())
     }
-
     fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error> {
-        let refused = |refusal: Refusal| Error::new(Class::RefusedValue, refusal.to_string());
-        let options: DovecotOptions = provider.typed_options().map_err(refused)?;
-        let mode = mode_of(options.mode.as_deref()).map_err(refused)?;
-        let any_login = options.any_login;
-        Ok(Keeper::new(&provider, Dovecot { any_login }, mode))
+        let DovecotOptions { any_login, mode } = provider.typed_options().map_err(refused)?;
+        Keeper::open(&provider, Dovecot { any_login }, mode.as_deref())
     }
 }

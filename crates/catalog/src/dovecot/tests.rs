@@ -1,9 +1,10 @@
 //! Lines as Dovecot has them; what is not ours stays byte for byte.
 
+use mesh_sdk::Kind;
 use serde_json::json;
 
+use super::DovecotKind;
 use super::adapter::Dovecot;
-use super::check::provider;
 use super::values::DovecotValues;
 use crate::password_file::testing::{self, asked, mark, removed, wanted};
 use crate::password_file::{Entry, Format, Lines, Rights};
@@ -43,19 +44,29 @@ fn a_login_is_added_and_changed_where_it_stands() {
         kept,
         format!("web:O:5000:5001:Ann A. {mark}:/m/w:sh:a=b {nets}\r\n")
     );
-    // The old form says where the mail is in a field of its own.
+    // The old form says where the mail is behind one more colon, and what we add is read as before.
     let old = set(
         "web:O:1:2::/h:::mbox:~/mail\n",
         Some("H"),
         false,
-        json!({ "uid": 1 }),
+        json!({ "allow_nets": ["::1"] }),
     );
-    assert_eq!(old, format!("web:H:1::{mark}:::userdb_mail=mbox:~/mail\n"));
+    assert_eq!(
+        old,
+        format!("web:H:::{mark}::::mbox:~/mail allow_nets=::1/128\n")
+    );
+    let old = set(
+        "web:O:1:2::/h:::\n",
+        Some("H"),
+        false,
+        json!({ "allow_nets": ["::1"] }),
+    );
+    assert_eq!(old, format!("web:H:::{mark}:::allow_nets=::1/128\n"));
 }
 
 #[test]
 fn h5_an_entry_is_read_as_dovecot_reads_it() {
-    let text = "web:{blf-crypt}$2y$x:::A mk1.a:::nologin=gone\nweb:2\nopen:::::::nopassword\nonly\n\
+    let text = "web:{CRYPT}$2y$x:::A mk1.a:::nologin=gone\nweb:2\nopen:::::::nopassword\nonly\n\
                 mk1.b:{CRYPT}!{BLF-CRYPT}$2y$z::mk1.c\n#c:x\n:x\n";
     assert_eq!(Lines::read(text.as_bytes()).entries::<Dovecot>().len(), 4);
     let web = |e: &Entry<'_>| {
@@ -179,12 +190,15 @@ fn a_files_settings_are_checked() {
     let with = |name: &str, value: serde_json::Value| {
         let mut settings = testing::settings("dovecot", "/etc/dovecot/users");
         settings.options.insert(name.to_owned(), value);
-        provider(&settings).err().map(|refusal| refusal.field)
+        DovecotKind
+            .check_provider(&settings)
+            .err()
+            .map(|refusal| refusal.field)
     };
     assert_eq!(with("any_login", json!(true)), None);
     assert_eq!(with("mode", json!("0666")).as_deref(), Some("options.mode"));
     assert_eq!(with("uid", json!(5)).as_deref(), Some("options"));
-    let other = provider(&testing::settings("htpasswd", "users"));
+    let other = DovecotKind.check_provider(&testing::settings("htpasswd", "users"));
     assert_eq!(
         other.err().map(|refusal| refusal.field).as_deref(),
         Some("url")

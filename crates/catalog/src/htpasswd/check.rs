@@ -5,7 +5,7 @@ use mesh_sdk::adapter::{ProviderSettings, Refusal};
 
 use super::Htpasswd;
 use super::values::HtpasswdOptions;
-use crate::password_file::{Wish, cost, mode_of, password, provider as is_file};
+use crate::password_file::{Wish, cost, is_file, mode_of, password};
 
 /// The longest name that Apache's own program takes, in bytes.
 const LONGEST_LOGIN: usize = 255;

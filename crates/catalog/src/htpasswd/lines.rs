@@ -13,7 +13,8 @@ const OFF: u8 = b'!';
 
 /// The entry that a line is.
 pub(super) fn entry(lines: &Lines, at: usize) -> Option<Entry<'_>> {
-    let (login, hash, rest) = split(lines.0.get(at)?)?;
+    let line = lines.0.get(at)?;
+    let (login, hash, _) = split(line)?;
     let bare = hash.strip_prefix(&[OFF]);
     let hash = bare.unwrap_or(hash);
     Some(Entry {
@@ -22,7 +23,7 @@ pub(super) fn entry(lines: &Lines, at: usize) -> Option<Entry<'_>> {
         bcrypt: hash,
         off: bare.is_some(),
         mark: mark_above(lines, at, login),
-        rest,
+        line,
         ..Entry::default()
     })
 }

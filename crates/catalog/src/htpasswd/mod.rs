@@ -30,9 +30,9 @@ mod lines;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
-use mesh_sdk::{Class, Error, Kind, Provision};
+use mesh_sdk::{Error, Kind, Provision};
 
-use crate::password_file::{Keeper, mode_of};
+use crate::password_file::{Keeper, refused};
 
 pub use adapter::Htpasswd;
 pub use values::{HtpasswdOptions, HtpasswdValues};
@@ -79,9 +79,7 @@ impl Kind for HtpasswdKind {
     }
 
     fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error> {
-        let refused = |refusal: Refusal| Error::new(Class::RefusedValue, refusal.to_string());
-        let options: HtpasswdOptions = provider.typed_options().map_err(refused)?;
-        let mode = mode_of(options.mode.as_deref()).map_err(refused)?;
-        Ok(Keeper::new(&provider, Htpasswd, mode))
+        let HtpasswdOptions { mode } = provider.typed_options().map_err(refused)?;
+        Keeper::open(&provider, Htpasswd, mode.as_deref())
     }
 }

@@ -1,12 +1,12 @@
 //! What can be refused without looking at the file, whatever its format.
 
-use mesh_sdk::Secret;
 use mesh_sdk::adapter::{ProviderSettings, Refusal};
+use mesh_sdk::{Class, Error, Secret};
 
 use super::proof::{ALLOWED_COSTS, LONGEST};
 
 /// A provider's own settings: its URL names a file with this scheme, and nobody logs in to a file.
-pub(crate) fn provider(settings: &ProviderSettings, scheme: &str) -> Result<(), Refusal> {
+pub(crate) fn is_file(settings: &ProviderSettings, scheme: &str) -> Result<(), Refusal> {
     file_url(settings, scheme)?;
     match settings.admin {
         Some(_) => Err(Refusal::new(
@@ -23,7 +23,7 @@ fn file_url(settings: &ProviderSettings, scheme: &str) -> Result<(), Refusal> {
     }
     let path = settings.path.as_str();
     if path.is_empty() || path.ends_with('/') || path.contains('\0') {
-        let rule = format!("must name a file: `{scheme}:users.{scheme}`");
+        let rule = format!("must name a file: `{scheme}:/etc/users`");
         return Err(Refusal::new("url", rule));
     }
     Ok(())
@@ -65,4 +65,9 @@ pub(crate) fn cost(asked: Option<u32>) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// A refusal as the error of a call.
+pub(crate) fn refused(refusal: Refusal) -> Error {
+    Error::new(Class::RefusedValue, refusal.to_string())
 }

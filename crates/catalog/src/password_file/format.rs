@@ -7,7 +7,7 @@ use mesh_sdk::adapter::{Finding, Refusal};
 use super::lines::{Entries, Entry, Lines};
 
 /// One kind of file: how its lines are read and written.
-pub trait Format: Send + Sync + 'static {
+pub trait Format: Sized + Send + Sync + 'static {
     /// This kind's values.
     type Values: serde::de::DeserializeOwned
         + serde::Serialize
@@ -34,7 +34,9 @@ pub trait Format: Send + Sync + 'static {
     /// looks at them, until the first one is taken away.
     fn set(lines: &mut Lines, login: &str, wanted: &Wanted<Self::Values>, marker: &Marker);
     /// Takes all entries of a login away, with the marks of ours that name it.
-    fn remove(lines: &mut Lines, login: &str, marker: &Marker);
+    fn remove(lines: &mut Lines, login: &str, _marker: &Marker) {
+        lines.forget::<Self>(login.as_bytes());
+    }
 
     /// How what an entry allows differs from what is asked.
     fn rights(_wish: &Provision<'_, Self::Values>, _entry: &Entry<'_>) -> Rights {

@@ -8,6 +8,7 @@ use mesh_sdk::{
 };
 
 use super::Wish;
+use super::check::{mode_of, refused};
 use super::compare::{Diff, diff, question};
 use super::file::PasswordFile;
 use super::format::{Format, Wanted};
@@ -37,11 +38,14 @@ impl<F: Format> Keeper<F> {
     };
 
     /// For the file that the settings name; `mode` is for one that is made anew.
-    pub(crate) fn new(settings: &ProviderSettings, format: F, mode: u32) -> Self {
-        Self {
-            file: PasswordFile::new(&settings.path, mode, F::READ_BY_SECOND),
-            format,
-        }
+    pub(crate) fn open(
+        settings: &ProviderSettings,
+        format: F,
+        mode: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mode = mode_of(mode).map_err(refused)?;
+        let file = PasswordFile::new(&settings.path, mode, F::READ_BY_SECOND);
+        Ok(Self { file, format })
     }
 
     async fn lines(&self) -> Result<Lines, Error> {
@@ -171,10 +175,7 @@ impl<F: Format> Keeper<F> {
     fn may_write(&self, wish: &Wish<'_, F>) -> Result<(), Error> {
         match wish.enabled() && wish.password().is_none() {
             true => Err(Error::new(Class::Bug, "there is no password to set")),
-            false => self
-                .format
-                .check(wish)
-                .map_err(|refusal| Error::new(Class::RefusedValue, refusal.to_string())),
+            false => self.format.check(wish).map_err(refused),
         }
     }
 }

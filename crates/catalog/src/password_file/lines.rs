@@ -27,8 +27,8 @@ pub struct Entry<'a> {
     pub open: bool,
     /// The text of its mark.
     pub mark: Option<&'a str>,
-    /// What follows the hash, with the line's end.
-    pub rest: &'a [u8],
+    /// The whole line.
+    pub line: &'a [u8],
     /// Further entries of this name stand below.
     pub again: bool,
 }

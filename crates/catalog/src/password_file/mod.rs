@@ -17,7 +17,7 @@ mod proof;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use check::{cost, mode_of, password, provider};
+pub(crate) use check::{cost, is_file, mode_of, password, refused};
 pub(crate) use format::{Format, Rights, Wanted};
 pub(crate) use keeper::Keeper;
 pub(crate) use lines::{Entries, Entry, Lines};

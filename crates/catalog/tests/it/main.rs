@@ -50,10 +50,13 @@ mod wishes;
 use mesh_catalog::catalogue;
 
 /// Whoever is in the catalogue and not judged here fails the build. The table of all adapters is made from
-/// the reports: no kind may be missing in it.
+/// the reports: no kind may be missing in it, nor in the one that people read first.
 #[test]
 fn a8_every_kind_in_the_catalogue_is_judged_and_has_a_report() {
-    let modules = include_str!("main.rs");
+    let (modules, readme) = (
+        include_str!("main.rs"),
+        include_str!("../../../../README.md"),
+    );
     let reported = judged::reported();
     for kind in catalogue() {
         let name = kind.descriptor().kind;
@@ -66,6 +69,8 @@ fn a8_every_kind_in_the_catalogue_is_judged_and_has_a_report() {
             reported.iter().any(|name| name.starts_with(&own)),
             "`{name}` has no report: run its suite with MESH_TEST_REPORTS=write"
         );
+        let row = format!("\n| `{name}` | ");
+        assert!(readme.contains(&row), "README.md has no row for `{name}`");
     }
 }
 
