@@ -54,23 +54,22 @@ impl<'a> Line<'a> {
         std::str::from_utf8(words.find(|word| is_mark(word))?).ok()
     }
 
-    /// How it differs from what is asked.
+    /// How it differs from what is asked: what is missing, and what is in surplus.
     pub(super) fn rights(&self, asked: &DovecotValues) -> Rights {
-        let asked = as_line(asked);
-        let (asked, found) = (Line::read(asked.as_bytes()).allowed(), self.allowed());
-        Rights {
-            missing: less(&asked, &found),
-            surplus: less(&found, &asked),
-        }
+        let text = as_line(asked);
+        let (asked, found) = (Line::read(text.as_bytes()).allowed(), self.allowed());
+        let (missing, surplus) = (less(&asked, &found), less(&found, &asked));
+        Rights { missing, surplus }
     }
 
-    /// The networks that may log in.
+    /// The networks that may log in; `10.0.0.1` is `10.0.0.1/32`, and what is none stays as it is.
     fn nets(&self) -> BTreeSet<String> {
         let list = String::from_utf8_lossy(self.extra("allow_nets").unwrap_or_default());
-        match list.is_empty() {
-            true => [ANYWHERE.to_owned()].into(),
-            false => list.split(',').map(plain).collect(),
-        }
+        let list = if list.is_empty() { ANYWHERE } else { &list };
+        let plain = |net: &str| net_of(net).map(|(address, bits)| format!("{address}/{bits}"));
+        list.split(',')
+            .map(|net| plain(net).unwrap_or_else(|| net.to_owned()))
+            .collect()
     }
 
     fn allowed(&self) -> BTreeSet<String> {
@@ -92,11 +91,9 @@ impl<'a> Line<'a> {
         fields[0] = login.into();
         fields[HASH] = hash.to_vec();
         let gecos = self.fields[GECOS].split(|b| *b == b' ');
-        let gecos = gecos.filter(|word| !word.is_empty() && !is_mark(word));
-        fields[GECOS] = gecos
-            .chain([wanted.mark.as_bytes()])
-            .collect::<Vec<_>>()
-            .join(&b' ');
+        let mut gecos: Vec<&[u8]> = gecos.filter(|w| !w.is_empty() && !is_mark(w)).collect();
+        gecos.push(wanted.mark.as_bytes());
+        fields[GECOS] = gecos.join(&b' ');
         let mut words: Vec<Vec<u8>> = self.words().map(<[u8]>::to_vec).collect();
         words.retain(|word| wanted.off || !is_called(word, "nologin"));
         if let Some(values) = &wanted.values {
@@ -127,18 +124,13 @@ fn as_line(values: &DovecotValues) -> String {
     let number = |n: Option<u32>| n.map(|n| n.to_string()).unwrap_or_default();
     let home = values.home.as_deref().unwrap_or_default();
     let nets = allow_nets(values.allow_nets.iter().cloned());
-    format!(
-        "::{}:{}::{home}::{nets}",
-        number(values.uid),
-        number(values.gid)
-    )
+    let (uid, gid) = (number(values.uid), number(values.gid));
+    format!("::{uid}:{gid}::{home}::{nets}")
 }
 
 fn allow_nets(nets: impl IntoIterator<Item = String>) -> String {
-    format!(
-        "allow_nets={}",
-        nets.into_iter().collect::<Vec<_>>().join(",")
-    )
+    let nets: Vec<String> = nets.into_iter().collect();
+    format!("allow_nets={}", nets.join(","))
 }
 
 /// The rights that are not among those; whoever may come from anywhere may come from each network.
@@ -147,14 +139,6 @@ fn less(these: &BTreeSet<String>, those: &BTreeSet<String>) -> Vec<String> {
     let less = these.difference(those);
     let less = less.filter(|right| !(anywhere && right.starts_with("logins from ")));
     less.cloned().collect()
-}
-
-/// A network as it is compared: `10.0.0.1` is `10.0.0.1/32`. What is none stays as it is.
-fn plain(net: &str) -> String {
-    net_of(net).map_or_else(
-        || net.to_owned(),
-        |(address, bits)| format!("{address}/{bits}"),
-    )
 }
 
 /// The address and bits of a network.

@@ -35,7 +35,7 @@ mod values;
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
 use mesh_sdk::{Error, Kind, Provision};
 
-use crate::password_file::{Keeper, is_file, mode_of, refused};
+use crate::password_file::{Keeper, descriptor, is_file, mode_of, refused};
 
 pub use adapter::Dovecot;
 pub use values::{DovecotOptions, DovecotValues};
@@ -50,13 +50,7 @@ impl Kind for DovecotKind {
     type Adapter = Keeper<Dovecot>;
 
     fn descriptor(&self) -> Descriptor {
-        let mut page = Descriptor::new("dovecot", "Passwd-files of Dovecot 2.3");
-        page.schemes = &SCHEMES;
-        page.capabilities = Keeper::<Dovecot>::CAPABILITIES;
-        page.proof = "verifier: the bcrypt hash in the file, worked out once";
-        page.restart = "nothing: it is a file";
-        page.identity = "none";
-        page.admin_rights = &["write in the file's folder, and own the file or be root"];
+        let mut page = descriptor("dovecot", "Passwd-files of Dovecot 2.3", &SCHEMES);
         page.limits = "login: 255 bytes of a-z, 0-9, `.`, `-`, `_` and `@`; with `any_login` whatever but `:`, `/`, \
                        quotes, backslashes, control characters, and `#` in front; password: 1 to 72 bytes of \
                        UTF-8 without control characters";

@@ -32,7 +32,7 @@ mod values;
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
 use mesh_sdk::{Error, Kind, Provision};
 
-use crate::password_file::{Keeper, refused};
+use crate::password_file::{Keeper, descriptor, refused};
 
 pub use adapter::Htpasswd;
 pub use values::{HtpasswdOptions, HtpasswdValues};
@@ -47,14 +47,11 @@ impl Kind for HtpasswdKind {
     type Adapter = Keeper<Htpasswd>;
 
     fn descriptor(&self) -> Descriptor {
-        let mut page = Descriptor::new("htpasswd", "Password files of Apache 2.4 and nginx 1.22");
-        page.schemes = &SCHEMES;
-        page.capabilities = Keeper::<Htpasswd>::CAPABILITIES;
-        page.proof = "verifier: the bcrypt hash in the file, worked out once";
-        page.restart = "nothing: it is a file";
-        page.identity = "none";
-        page.admin_rights = &["write in the file's folder, and own the file or be root"];
-        page.reserved = &[];
+        let mut page = descriptor(
+            "htpasswd",
+            "Password files of Apache 2.4 and nginx 1.22",
+            &SCHEMES,
+        );
         page.limits = "login: 255 bytes, no `:`, no control character, no `#` or space in front; \
                        password: 1 to 72 bytes of UTF-8 without control characters";
         page.keeps = "every other line";

@@ -15,6 +15,18 @@ use super::format::{Format, Wanted};
 use super::lines::Lines;
 use super::proof::{asked_cost, make, prove, proven};
 
+/// What it can do.
+pub(super) const CAPABILITIES: Capabilities = {
+    let mut all = Capabilities::none();
+    all.server = true;
+    all.holds = true;
+    all.holds_all = true;
+    all.create_all = true;
+    all.disable = true;
+    all.list = true;
+    all
+};
+
 /// How many wishes are proven, or made, before their answers are given.
 const PART: usize = 64;
 
@@ -25,18 +37,6 @@ pub struct Keeper<F> {
 }
 
 impl<F: Format> Keeper<F> {
-    /// What it can do.
-    pub(crate) const CAPABILITIES: Capabilities = {
-        let mut all = Capabilities::none();
-        all.server = true;
-        all.holds = true;
-        all.holds_all = true;
-        all.create_all = true;
-        all.disable = true;
-        all.list = true;
-        all
-    };
-
     /// For the file that the settings name; `mode` is for one that is made anew.
     pub(crate) fn open(
         settings: &ProviderSettings,
@@ -185,7 +185,7 @@ impl<F: Format> Adapter for Keeper<F> {
     type Values = F::Values;
 
     fn capabilities(&self) -> Capabilities {
-        Self::CAPABILITIES
+        CAPABILITIES
     }
     async fn create(&self, cx: &Cx, wish: &Wish<'_, F>) -> Result<(), Error> {
         self.may_write(wish)?;

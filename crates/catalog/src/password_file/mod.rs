@@ -24,6 +24,23 @@ pub(crate) use lines::{Entries, Entry, Lines};
 pub(crate) use proof::cost_of;
 
 use mesh_sdk::Provision;
+use mesh_sdk::adapter::{Descriptor, Scheme};
 
 /// A wish for a login in a file of this format.
 pub(crate) type Wish<'a, F> = Provision<'a, <F as Format>::Values>;
+
+/// What holds for every file of logins.
+pub(crate) fn descriptor(
+    kind: &'static str,
+    title: &'static str,
+    schemes: &'static [Scheme],
+) -> Descriptor {
+    let mut page = Descriptor::new(kind, title);
+    page.schemes = schemes;
+    page.capabilities = keeper::CAPABILITIES;
+    page.proof = "verifier: the bcrypt hash in the file, worked out once";
+    page.restart = "nothing: it is a file";
+    page.identity = "none";
+    page.admin_rights = &["write in the file's folder, and own the file or be root"];
+    page
+}
