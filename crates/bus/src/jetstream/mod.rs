@@ -8,6 +8,7 @@
 //!
 //! What is made is made by [`bootstrap`] alone; opening makes and deletes no stream.
 
+mod adopt;
 mod api;
 mod assets;
 mod bell;
@@ -37,10 +38,11 @@ use bell::Bell;
 use mark::{Mark, Meta, Seen, Stream};
 use seat::Seat;
 
+pub use adopt::{Adopted, adopt, owner};
 pub use assets::{Layout, Made};
 pub use connect::{Link, Login, Server, Tls};
 pub use fault::OpenFault;
-pub use mark::Replaced;
+pub use mark::{Replaced, installation_of};
 pub use names::Names;
 pub use roles::{Role, permissions};
 

@@ -12,6 +12,7 @@ fn holder(host: &str) -> Holder {
     Holder {
         host: host.to_owned(),
         start: format!("{host}-1"),
+        runner: "up".to_owned(),
     }
 }
 

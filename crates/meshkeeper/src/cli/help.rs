@@ -13,7 +13,6 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("task", "tasks"),
     ("tasks", "tasks"),
     ("import", "importing"),
-    ("bus", "the NATS bus"),
     ("agent", "tasks"),
 ];
 
@@ -47,6 +46,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "A person's word",
         &["adopt", "approve", "ack", "silence", "pause", "resume"],
     ),
+    ("Several hosts", &["bus"]),
     ("For authors of adapters", &["conformance"]),
 ];
 
@@ -80,6 +80,7 @@ const EXITS: &[(&str, &str)] = &[
         "doctor",
         "0 in order · 3 something was found · 1 could not look",
     ),
+    ("bus", "0 done, or there was nothing to do · 1 could not"),
     (
         "conformance",
         "0 no trial failed · 3 one did · 1 could not run",
@@ -92,7 +93,8 @@ const AFTER: &str = "\
 Every word has its own help: mesh WORD --help.
 Answers go to standard output, logs to standard error.
 Exit codes: 0 done · 1 could not · 2 and 3 see the word's help · 64 asked in a way that cannot be.
-Variables: MESH_CONFIG, MESH_DATA, MESH_LOG (info, or mesh=debug), MESH_LOG_FORMAT, NO_COLOR.
+Variables: MESH_CONFIG, MESH_DATA, MESH_LOG (info, or mesh=debug), MESH_LOG_FORMAT, MESH_HOST (this
+host's name on a bus of several), NO_COLOR.
 Options win over variables.";
 
 /// Puts groups, exit codes and the reasons of refused words into clap's command.

@@ -82,9 +82,8 @@ pub enum Word {
     /// Make a manifest from an existing server
     #[command(hide = true)]
     Import(Rest),
-    /// Set up, export, import and adopt the bus
-    #[command(hide = true)]
-    Bus(Rest),
+    /// Set up a bus on NATS servers, move an installation to it and back, take up a restored one
+    Bus(BusArgs),
     /// Run a program for each task
     #[command(hide = true)]
     Agent(Rest),
@@ -106,6 +105,66 @@ pub struct InitArgs {
     /// The mesh's id; unique unless you give one
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
+}
+
+/// `bus`.
+#[derive(Debug, Clone, Args)]
+pub struct BusArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub what: BusWord,
+}
+
+/// What to do with the bus.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BusWord {
+    /// Make the streams of this mesh on the servers that the manifest names; what is there is left as it is
+    Bootstrap(BootstrapArgs),
+    /// Print what each role may do, as a NATS server's configuration writes it
+    Permissions,
+    /// Write everything on the bus that this data folder uses into a file; passwords stay sealed
+    Export(BusFileArgs),
+    /// Write such a file onto the bus that the manifest names, and use that from now on
+    Import(BusFileArgs),
+    /// Say that the bus that the manifest names, as it is now, is this data folder's
+    Adopt,
+}
+
+/// `bus bootstrap`.
+#[derive(Debug, Clone, Args)]
+pub struct BootstrapArgs {
+    /// How many servers keep a copy: 1, or 3 in a cluster, or 5
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = replicas)]
+    pub replicas: u8,
+    /// The most bytes that the values may take; without it as many as the account may
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_bytes: Option<u64>,
+    /// Log in with this credentials file, and not as the manifest says
+    #[arg(long, value_name = "FILE", group = "way")]
+    pub creds: Option<PathBuf>,
+    /// Log in with the NKey whose seed is in this file
+    #[arg(long, value_name = "FILE", group = "way")]
+    pub nkey: Option<PathBuf>,
+    /// Log in as this user
+    #[arg(long, value_name = "NAME", group = "way", requires = "password_file")]
+    pub user: Option<String>,
+    /// A file with its password
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// `bus export` and `bus import`.
+#[derive(Debug, Clone, Args)]
+pub struct BusFileArgs {
+    /// The file
+    pub file: PathBuf,
+}
+
+fn replicas(text: &str) -> Result<u8, String> {
+    match text {
+        "1" | "3" | "5" => text.parse().map_err(|_| "1, 3 or 5".to_owned()),
+        _ => Err("it must be 1, 3 or 5: an even number survives no more than one less".to_owned()),
+    }
 }
 
 /// `check`.

@@ -81,10 +81,11 @@ fn running(cx: &Context<'_>) -> Result<Vec<LoopView>, Fault> {
     let Some(installation) = online.read_if_there(&cx.settings.data)? else {
         return Ok(Vec::new());
     };
+    let daemon = is_running(cx, &online, &installation)?;
     let bus = installation.bus.as_ref();
     let loops = online.run(async {
         let providers = status::providers(bus).await.map_err(store_fault)?;
-        status::loops(bus, &providers, online.clock.now(), is_running(cx))
+        status::loops(bus, &providers, online.clock.now(), daemon)
             .await
             .map_err(store_fault)
     })?;

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod apply;
+mod bus;
 mod check;
 mod completions;
 mod conditions;
@@ -16,6 +17,7 @@ mod loops;
 mod online;
 mod plan;
 mod schema;
+mod standby;
 mod status;
 mod up;
 mod words;
@@ -87,7 +89,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Task(_) => refuse("task"),
         Word::Tasks(_) => refuse("tasks"),
         Word::Import(_) => refuse("import"),
-        Word::Bus(_) => refuse("bus"),
+        Word::Bus(args) => bus::run(args, cx),
         Word::Agent(_) => refuse("agent"),
         Word::Conformance(args) => conformance::run(args, cx),
         Word::Demo => demo::run(cx),

@@ -35,7 +35,7 @@ struct Answer {
 pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let manifest = cx.manifest()?;
     let online = Online::start(cx)?;
-    let installation = online.open_if_there(&cx.settings.data, &manifest.mesh)?;
+    let installation = online.open_if_there(&cx.settings.data, &manifest)?;
     let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.clone());
     let plan = oneshot::plan(
         installation.as_ref(),

@@ -56,7 +56,7 @@ impl<'a> Speaker<'a> {
         self.online
             .run(words::say(bus, word, self.now()))
             .map_err(store_fault)?;
-        let when = if super::online::is_running(self.cx) {
+        let when = if super::online::is_running(self.cx, &self.online, &self.installation)? {
             "now"
         } else {
             "at the next `mesh apply`"

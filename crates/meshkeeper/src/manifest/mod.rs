@@ -9,6 +9,7 @@
 
 mod across;
 mod auth;
+mod bus;
 mod consumer;
 mod fields;
 mod kinds;
@@ -36,6 +37,7 @@ use mesh_sdk::handle::ParsedValues;
 use mesh_sdk::provision::WishParts;
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
+pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus};
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
@@ -72,14 +74,6 @@ impl fmt::Debug for ContentDigest {
     }
 }
 
-/// Where the mesh keeps its shared state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BusChoice {
-    /// One file in the data folder.
-    Embedded,
-}
-
 /// A manifest that was read as a whole. Single entries may have been refused: see [`Manifest::refused`].
 #[derive(Debug)]
 pub struct Manifest {
@@ -89,6 +83,8 @@ pub struct Manifest {
     pub mesh: MeshId,
     /// Where shared state is kept.
     pub bus: BusChoice,
+    /// The bytes of `bus`, or of the head of `[mesh]`.
+    pub bus_span: std::ops::Range<usize>,
     /// The providers that can be used.
     pub providers: BTreeMap<ProviderName, Provider>,
     /// What can be asked for, by consumer, then provider.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mesh_sdk::adapter::{Admin, ProviderSettings};
 use mesh_sdk::{ProviderName, Secret};
+use serde::{Deserialize, Serialize};
 
 use super::kinds::KindInfo;
 use super::secrets::{SecretRef, SecretSource, SecretTrouble};
@@ -32,7 +33,7 @@ pub struct AdminSource {
 }
 
 /// How the server is verified, with the places of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TlsSource {
     /// PEM of the authorities to trust; none means the system's.
     pub ca: Option<PathBuf>,

@@ -28,6 +28,9 @@ pub struct Picture {
     pub at: Time,
     /// Whether a daemon runs on the data folder; without one, ages are those of the last one-shot.
     pub daemon: bool,
+    /// On which host it runs, where several share the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon_host: Option<String>,
     /// Every loop.
     pub loops: Vec<LoopView>,
     /// Every consumer of every provider.

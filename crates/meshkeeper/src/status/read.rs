@@ -23,6 +23,8 @@ pub struct Head {
     pub at: Time,
     /// Whether a daemon runs on the data folder.
     pub daemon: bool,
+    /// On which host it runs, where several share the bus.
+    pub daemon_host: Option<String>,
     providers: Vec<ProviderEntry>,
     loops: Vec<(LoopView, Option<LoopRecord>)>,
 }
@@ -47,6 +49,7 @@ pub async fn read_head(
         mesh: mesh.to_owned(),
         at: now,
         daemon,
+        daemon_host: None,
         providers,
         loops,
     })
@@ -68,6 +71,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         mesh: head.mesh,
         at: head.at,
         daemon: head.daemon,
+        daemon_host: head.daemon_host,
         loops: head.loops.into_iter().map(|(view, _)| view).collect(),
         provisions,
         conditions,

@@ -10,7 +10,7 @@ use mesh_sdk::harness::{Mint, MintFault, Minted};
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
-use super::secrets::{Secrets, SecretsFault, Stored, missing, unsealed};
+use super::secrets::{Known, Secrets, SecretsFault, Stored, missing, unsealed};
 use super::shapes::{Standing, WishEntry};
 use crate::manifest::Manifest;
 
@@ -58,7 +58,7 @@ impl Secrets {
         for consumer in consumers {
             outcomes.push(match (failed.remove(consumer), versions.get(consumer)) {
                 (Some(fault), _) => Err(fault),
-                (None, Some(stored)) => self.opened(provider, consumer, &stored.id).await,
+                (None, Some(stored)) => self.opened(provider, consumer, stored).await,
                 (None, None) => Err(not_now("the version is not there after it was written")),
             });
         }
@@ -92,7 +92,8 @@ impl Secrets {
         let kept = self.vault.ids(provider, consumer).await.map_err(not_now)?;
         match kept.into_iter().next() {
             Some(id) => {
-                let secret = self.opened(provider, consumer, &id).await?;
+                let opened = self.vault.open(provider, consumer, &id).await;
+                let secret = self.shown(opened)?;
                 Ok((Some(id), secret))
             }
             None => {
@@ -126,10 +127,11 @@ impl Secrets {
         if naming.is_empty() {
             return Ok(());
         }
-        let writes = naming.iter().map(|(consumer, id, secret)| {
-            self.version_write(provider, consumer, id, secret, Expect::Absent)
-        });
-        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+        let mut writes = Vec::with_capacity(naming.len());
+        for (consumer, id, secret) in naming {
+            let write = self.version_write(provider, consumer, (id, secret), Expect::Absent);
+            writes.push(write.await?);
+        }
         let puts = self.bus.put_each(Bucket::Version, writes).await?;
         for ((consumer, id, _), put) in naming.iter().zip(puts) {
             let winner = match put {
@@ -143,13 +145,24 @@ impl Secrets {
         Ok(())
     }
 
+    /// The version in force; that of another host from its sealed copy.
     async fn opened(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
-        id: &SecretId,
+        stored: &Stored,
     ) -> Outcome {
-        match self.vault.open(provider, consumer, id).await {
+        match self.vault.open(provider, consumer, &stored.id).await {
+            Ok(None) => match self.open_copy(provider, consumer, stored) {
+                Known::Version(secret) => Ok(secret),
+                Known::Missing(why) => Err(MintFault::Lost(why)),
+                Known::Nothing => Err(MintFault::Lost(missing())),
+            },
+            opened => self.shown(opened),
+        }
+    }
+    fn shown(&self, opened: Result<Option<Secret>, VaultFault>) -> Outcome {
+        match opened {
             Ok(Some(secret)) => {
                 self.hide(&secret);
                 Ok(secret)

@@ -4,10 +4,16 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
 
+pub mod claimed;
+pub mod copies;
 pub mod daemon;
 pub mod fleet;
 pub mod installation;
+pub mod keyname;
+pub mod link;
+pub mod memory;
 pub mod minting;
+pub mod moving;
 pub mod nothing;
 pub mod oneshot;
 pub mod owner;
@@ -16,6 +22,7 @@ pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;
+pub mod turn;
 pub mod wish;
 pub mod words;
 

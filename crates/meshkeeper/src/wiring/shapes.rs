@@ -78,6 +78,10 @@ pub struct VersionEntry {
     pub id: SecretId,
     /// Keyed, so that a reader of the bus cannot test guesses.
     pub fingerprint: Digest,
+    /// On a bus beyond one machine: the secret, sealed with the installation's key, for the secret stores of
+    /// the other hosts (B-3, S-7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<String>,
 }
 
 /// A provider as the running program knows it (`meta`, key provider.NAME).

@@ -100,6 +100,9 @@ impl Builder<'_> {
             for (provider, given) in given {
                 secrets.take_given(&provider, given).await?;
             }
+            for provider in manifest.providers.keys() {
+                secrets.share(provider).await?;
+            }
         }
         self.add_refused(&mut built, manifest);
         built.fingerprint = fingerprint(&built);
