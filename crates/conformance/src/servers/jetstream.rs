@@ -178,6 +178,12 @@ impl JetCluster {
         self.ready(n).await
     }
 
+    /// Starts one on its ports and folder, and waits for nothing: one of several that went down together
+    /// cannot serve alone.
+    pub fn launch_again(&mut self, n: usize) -> Result<()> {
+        self.launch(n)
+    }
+
     fn launch(&mut self, n: usize) -> Result<()> {
         let program = PROGRAM.find("NATS")?;
         let folder = self.nodes[n].folder.path();

@@ -268,7 +268,7 @@ fn b6_an_installation_moves_to_nats_and_back_with_its_passwords() {
 }
 
 #[test]
-fn s7_a_host_without_the_installations_key_is_refused_and_with_it_knows_the_passwords() {
+fn b3_s7_a_host_without_the_installations_key_is_refused_and_with_it_knows_the_passwords() {
     let (nats, redis) = (Nats::start(1), Redis::start());
     let one = first(&nats, &redis, "", &["web"]);
     one.mesh(&["apply"]).ends(0);

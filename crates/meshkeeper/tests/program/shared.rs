@@ -1,8 +1,11 @@
 //! A bus on real NATS servers, and folders of several hosts on it.
 
-use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mesh_conformance::servers::{JetCluster, JetOptions};
 use tokio::runtime::Runtime;
@@ -48,13 +51,10 @@ impl Nats {
 
 /// The manifest of one Redis on this bus.
 pub(crate) fn manifest(bus: &str, redis: &Redis, lines: &str, consumers: &[&str]) -> String {
-    let mut text = String::new();
-    write!(
-        text,
+    let mut text = format!(
         "[mesh]\nid = \"home\"\n{bus}\n\n[provider.cache]\nkind = \"redis\"\nurl = \"{}\"\n{lines}\n",
         redis.url()
-    )
-    .expect("text");
+    );
     for name in consumers {
         need(&mut text, name, "cache", "");
     }
@@ -97,4 +97,56 @@ pub(crate) fn bring_key(from: &Lab, to: &Lab) {
 
 pub(crate) fn copy(from: &Path, to: &Path, name: &str) {
     fs::copy(from.join(name), to.join(name)).expect("copied");
+}
+
+/// A wire to a server that can be cut: what is sent then goes nowhere, and nobody is told.
+pub(crate) struct Wire {
+    port: u16,
+    cut: Arc<AtomicBool>,
+}
+
+impl Wire {
+    pub(crate) fn to(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("bind");
+        let port = listener.local_addr().expect("address").port();
+        let cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
+                    continue;
+                };
+                let back = (server.try_clone(), client.try_clone());
+                let (Ok(from), Ok(to)) = back else { continue };
+                carry(client, server, Arc::clone(&is_cut));
+                carry(from, to, Arc::clone(&is_cut));
+            }
+        });
+        Self { port, cut }
+    }
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+    pub(crate) fn mend(&self) {
+        self.cut.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Carries what one says to the other, for as long as both live. What came while the wire was cut is lost,
+/// and with it the connection once it was mended.
+fn carry(mut from: TcpStream, mut to: TcpStream, cut: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let (mut bytes, mut lost) = ([0; 8192], false);
+        while let Ok(n) = from.read(&mut bytes) {
+            lost |= cut.load(Ordering::Relaxed);
+            let ends = lost && !cut.load(Ordering::Relaxed);
+            if n == 0 || ends || (!lost && to.write_all(&bytes[..n]).is_err()) {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    });
 }
