@@ -413,7 +413,7 @@ fn s5_a_bus_that_cannot_be_used_is_told_with_its_place_and_no_wish_is_made() {
         ("bus = \"nats://10.0.0.1\"", "use tls://"),
         ("bus = \"nats://localhost.example\"", "use tls://"),
         ("bus = \"http://127.0.0.1\"", "expected nats://"),
-        ("bus = \"tls://h/planted\"", "ends with its port"),
+        ("bus = \"tls://h/db\"", "ends with its port"),
         (
             "bus = \"tls://u:planted@h\"",
             "no login or password in an address",
