@@ -16,6 +16,8 @@ pub const MESH_LOG: &str = "MESH_LOG";
 pub const MESH_LOG_FORMAT: &str = "MESH_LOG_FORMAT";
 /// What this host is called on a bus that several share; its own name where this is not set.
 pub const MESH_HOST: &str = "MESH_HOST";
+/// Where a service manager hears that the daemon is ready and alive; set by it.
+pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// Set to anything but nothing: no colours.
 pub const NO_COLOR: &str = "NO_COLOR";
 
@@ -71,6 +73,8 @@ pub struct Settings {
     pub log: LogSettings,
     /// What this host is called on a bus that several share.
     pub host: String,
+    /// Where a service manager listens.
+    pub notify: Option<OsString>,
 }
 
 impl Settings {
@@ -106,6 +110,7 @@ impl Settings {
                 Some(name) => name,
                 None => own_name(),
             },
+            notify: from.variable(NOTIFY_SOCKET),
         })
     }
 }

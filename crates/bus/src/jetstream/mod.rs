@@ -233,6 +233,16 @@ impl JetstreamBus {
         ))
     }
 
+    /// Tells whoever listens now what a loop saw (B-10). A hint: it is kept nowhere, and lost without a word
+    /// where nobody can be told.
+    pub async fn hint(&self, of: &Key, text: String) {
+        let api = &self.seat.api;
+        if api.connected().is_ok() {
+            let subject = self.seat.names.hint(of);
+            drop(api.client.publish(subject, text.into()).await);
+        }
+    }
+
     fn may_write(&self) -> Result<(), Fault> {
         if self.reads_only {
             return Err(Fault::Full("it was opened for reading only".to_owned()));

@@ -295,6 +295,39 @@ impl RawNats {
             }
         }
     }
+    /// Waits for the next JSON that anybody publishes on a subject.
+    pub async fn hear(&mut self, subject: &str) -> Result<Value> {
+        self.asked += 1;
+        let number = 1 + self.asked;
+        self.send(&format!("SUB {subject} {number}\r\n")).await?;
+        let waits = async {
+            loop {
+                let line = self.line().await?;
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let head = match words.first() {
+                    Some(&"PING") => {
+                        self.send("PONG\r\n").await?;
+                        continue;
+                    }
+                    Some(&"-ERR") => return Err(ServerError::new(line)),
+                    Some(&"MSG") => 0,
+                    Some(&"HMSG") => size_of(words.get(words.len().saturating_sub(2))),
+                    _ => continue,
+                };
+                let mut bytes = vec![0; size_of(words.last()) + 2];
+                self.stream.read_exact(&mut bytes).await?;
+                bytes.truncate(bytes.len() - 2);
+                let text = bytes.split_off(head.min(bytes.len()));
+                if words.get(2) == Some(&&*number.to_string()) {
+                    return serde_json::from_slice(&text)
+                        .map_err(|error| ServerError::new(format!("no JSON: {error}")));
+                }
+            }
+        };
+        let silence = || ServerError::new(format!("nothing on {subject}"));
+        let heard = tokio::time::timeout(READY, waits).await;
+        heard.map_err(|_| silence())?
+    }
     /// Asks, and reads the answer as JSON. What the server refuses is in the answer's `error`.
     pub async fn json(&mut self, subject: &str, body: &str) -> Result<Value> {
         let answer = self.request(subject, body).await?;
@@ -355,4 +388,9 @@ impl RawNats {
         }
         Ok(line)
     }
+}
+
+/// A size in the head of a message.
+fn size_of(word: Option<&&str>) -> usize {
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }

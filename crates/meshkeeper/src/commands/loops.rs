@@ -9,6 +9,7 @@ use super::online::{Online, is_running, store_fault};
 use crate::errors::Fault;
 use crate::printer::Tone;
 use crate::status::{self, LoopView, time_text};
+use crate::wiring::watchdog;
 
 #[derive(Serialize)]
 struct Answer {
@@ -36,7 +37,7 @@ fn classes() -> Vec<Declared> {
         .to_vec(),
         period: "when a file changes, on SIGHUP, and every list_every",
     };
-    vec![Provisioner::declared(), wish]
+    vec![Provisioner::declared(), wish, watchdog::declared()]
 }
 
 /// Runs it. Where nothing was ever applied it tells the classes alone.

@@ -7,7 +7,9 @@ use mesh_sdk::bus::{Bucket, Fault, Key};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::notify::Notify;
 use crate::wiring::installation::{Claim, Claiming, Holder, Installation};
+use crate::wiring::watchdog;
 
 /// Many passwords that are made at once are copied at once.
 const GATHER: Duration = Duration::from_secs(2);
@@ -26,14 +28,18 @@ pub(super) enum Stand {
 pub(super) async fn stand_by(
     installation: Installation,
     me: Holder,
+    notify: &Notify,
     stop: &CancellationToken,
 ) -> Result<Stand, Fault> {
     if !installation.is_shared() {
         return Ok(Stand::Alone(installation));
     }
+    notify.ready();
+    notify.status("stands by");
     let answer = tokio::select! {
         answer = my_turn(&installation, me) => answer?,
         fault = keep_ready(&installation) => return Err(fault),
+        () = is_alive(notify) => return Ok(Stand::Stopped),
         () = stop.cancelled() => return Ok(Stand::Stopped),
     };
     let claim = Arc::new(answer);
@@ -42,6 +48,14 @@ pub(super) async fn stand_by(
         "this host has the claim on the installation"
     );
     Ok(Stand::Mine(installation.under(&claim), claim))
+}
+
+/// Says for ever that this process goes on.
+async fn is_alive(notify: &Notify) {
+    loop {
+        notify.alive();
+        tokio::time::sleep(watchdog::EVERY).await;
+    }
 }
 
 async fn my_turn(installation: &Installation, me: Holder) -> Result<Claim, Fault> {

@@ -19,16 +19,21 @@ use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest};
+use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
 use crate::wiring::daemon::{Daemon, Outside};
 use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::RunFault;
+use crate::wiring::watchdog;
 
 /// How long a `mesh apply` that runs here is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Changes that wait while the daemon is busy with one.
 const WAITING: usize = 8;
+/// On a bus that was replaced nobody is new (H-22). After so long every loop has made its passes, and it is
+/// opened as the bus that this folder knows.
+const AS_REPLACED: Duration = Duration::from_secs(600);
 /// A bus beyond this machine that cannot be used is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -96,9 +101,10 @@ async fn serve(
         None => None,
     };
     let observer = metrics as Arc<dyn Observer>;
+    let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let outcome = turn(cx, online, installation, &manifest, &observer).await;
+        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify)).await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),
@@ -111,7 +117,7 @@ async fn serve(
         {
             manifest = Arc::new(new);
         }
-        let Some(again) = open_again(cx, online, &manifest).await else {
+        let Some(again) = open_again(cx, online, &manifest, &notify).await else {
             break Ok(());
         };
         installation = again;
@@ -120,6 +126,7 @@ async fn serve(
             Err(poisoned) => *poisoned.into_inner() = Arc::clone(&installation.bus),
         }
     };
+    notify.stopping();
     online.stop.cancel();
     if let Some(served) = served {
         drop(served.await);
@@ -133,8 +140,11 @@ async fn open_again(
     cx: &Context<'_>,
     online: &Online,
     manifest: &Manifest,
+    notify: &Notify,
 ) -> Option<Installation> {
+    notify.status("waits for the bus");
     loop {
+        notify.alive();
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             () = online.stop.cancelled() => return None,
@@ -152,30 +162,37 @@ async fn turn(
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    observer: &Arc<dyn Observer>,
+    (observer, notify): (&Arc<dyn Observer>, &Notify),
 ) -> Result<(), RunFault> {
     let me = online.holder(cx, Runner::Daemon);
     let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
     let stop = online.stop.child_token();
-    let (installation, claim) = match stand_by(installation, me, &stop).await? {
+    let (installation, claim) = match stand_by(installation, me, notify, &stop).await? {
         Stand::Alone(installation) => (installation, None),
         Stand::Mine(installation, claim) => (installation, Some(claim)),
         Stand::Stopped => return Ok(()),
     };
+    let replaced = installation.replaced.is_some();
     let ends = claim.clone().map(|claim| {
         let stop = stop.clone();
         tokio::spawn(async move {
-            claim.lost().await;
-            warn!("this host acts no more: it could not hold its claim");
+            tokio::select! {
+                () = claim.lost() => warn!("this host acts no more: it could not hold its claim"),
+                () = tokio::time::sleep(AS_REPLACED), if replaced => {
+                    info!("the bus that was replaced is opened anew: from now on somebody may be new");
+                }
+            }
             stop.cancel();
         })
     });
+    let mut observers = installation.observers();
+    observers.push(Arc::clone(observer));
     let outcome = act(
         cx.kinds.clone(),
         online,
         Arc::new(installation),
         Arc::clone(manifest),
-        (vec![Arc::clone(observer)], stop),
+        (observers, notify.clone(), stop),
     );
     let outcome = outcome.await;
     if let Some(ends) = ends {
@@ -193,12 +210,13 @@ async fn act(
     online: &Online,
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
-    (observers, stop): (Vec<Arc<dyn Observer>>, CancellationToken),
+    (observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
 ) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let bus = manifest.bus.clone();
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
+    let watched = Arc::clone(&installation.bus);
     let daemon = Daemon::start(
         installation,
         manifest,
@@ -209,14 +227,21 @@ async fn act(
     );
     let daemon = daemon.await?;
     info!("up");
+    notify.ready();
+    notify.status("has the loops");
+    let stopping = notify.clone();
+    let watching = watchdog::watch(watched, clock, move || notify.alive(), stop.clone());
+    let watching = tokio::spawn(watching);
     let (door, outside) = mpsc::channel(WAITING);
     let (hup, again) = (watch.trigger(), watch.trigger());
     let following = tokio::spawn(follow(watch, bus, door, stop.clone()));
     let hanging_up = listen_for_hup(hup);
     let outcome = daemon.run(outside, Box::new(move || again.fire())).await;
+    stopping.status("stops its loops");
     hanging_up.abort();
     stop.cancel();
     drop(following.await);
+    drop(watching.await);
     outcome
 }
 

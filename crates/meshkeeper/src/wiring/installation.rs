@@ -11,12 +11,14 @@ use mesh_bus::vault::{KeySource, SealedVault};
 use mesh_bus::{JetstreamBus, mint};
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
+use mesh_sdk::harness::Observer;
 use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::VaultFault;
 use mesh_sdk::{Marker, MeshId, ProviderName, Secret};
 
 use super::claimed::Claimed;
+use super::hints::Hints;
 use super::keyname::{self, Agreed};
 use super::link::link;
 use super::memory::Memory;
@@ -397,6 +399,13 @@ impl Installation {
     /// Whether other hosts may use the same bus.
     pub fn is_shared(&self) -> bool {
         matches!(self.store, Store::Nats(_))
+    }
+    /// Who hears of every pass beside those that the program itself has.
+    pub fn observers(&self) -> Vec<Arc<dyn Observer>> {
+        match &self.store {
+            Store::Embedded(_) => Vec::new(),
+            Store::Nats(bus) => vec![Arc::new(Hints(Arc::clone(bus)))],
+        }
     }
     /// Asks for the one right to act on a bus that several hosts share. `None`: there are no others.
     pub async fn claim(&self, me: Holder) -> Result<Option<Claiming>, Fault> {

@@ -8,6 +8,7 @@ pub mod claimed;
 pub mod copies;
 pub mod daemon;
 pub mod fleet;
+pub mod hints;
 pub mod installation;
 pub mod keyname;
 pub mod link;
@@ -23,6 +24,7 @@ pub mod seat;
 pub mod secrets;
 pub mod shapes;
 pub mod turn;
+pub mod watchdog;
 pub mod wish;
 pub mod words;
 

@@ -1,6 +1,7 @@
 //! Which password is whose: secret store and bus together (H-22, S-4, S-7).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use mesh_bus::vault::{Kept, SealedVault};
@@ -151,13 +152,14 @@ impl Secrets {
         self.vault.open_each(provider, keep).await?;
         let mut absent = Vec::new();
         for (consumer, stored) in versions {
-            if !known.contains_key(&consumer) {
-                let opened = self.open_copy(provider, &consumer, &stored);
-                if matches!(opened, Known::Version(_)) {
-                    absent.push((consumer.clone(), stored));
-                }
-                known.insert(consumer, opened);
+            let Entry::Vacant(place) = known.entry(consumer) else {
+                continue;
+            };
+            let opened = self.open_copy(provider, place.key(), &stored);
+            if matches!(opened, Known::Version(_)) {
+                absent.push((place.key().clone(), stored));
             }
+            place.insert(opened);
         }
         self.keep_copies(provider, absent).await?;
         Ok(known)

@@ -299,7 +299,8 @@ fn b3_s7_a_host_without_the_installations_key_is_refused_and_with_it_knows_the_p
     assert_eq!(redis.writes(), writes);
     // What the second host makes, the first one knows, and nobody without the key.
     let more = manifest(&nats.line(), &redis, "", &["web", "api"]);
-    (one.manifest(&more), two.manifest(&more));
+    one.manifest(&more);
+    two.manifest(&more);
     two.mesh(&["apply"]).ends(0);
     let api = two.password("api", "cache");
     one.mesh(&["apply"]).ends(0).says("held 2");
@@ -325,4 +326,40 @@ fn tree(path: &std::path::Path) -> Vec<u8> {
 }
 fn contains(bytes: &[u8], what: &[u8]) -> bool {
     bytes.windows(what.len()).any(|window| window == what)
+}
+
+#[test]
+fn b10_each_pass_is_told_to_who_listens() {
+    let (nats, redis) = (Nats::start(1), Redis::start());
+    let lab = first(&nats, &redis, "verify_every = \"1s\"", &["web"]);
+    let mut up = lab.up(&[]);
+    let heard = nats.runtime.block_on(async {
+        let mut admin = nats.cluster.admin(0).await.expect("admin");
+        admin.hear("mesh.home.obs.provisioner.cache").await
+    });
+    let told = heard.expect("a pass is told");
+    assert_eq!(told["loop"], "provisioner/cache", "{told}");
+    assert_eq!(told["summary"]["asked"], 1, "{told}");
+    let heard = nats.runtime.block_on(async {
+        let mut admin = nats.cluster.admin(0).await.expect("admin");
+        redis.ask(&["ACL", "DELUSER", "web"]);
+        admin.hear("mesh.home.log.healed.cache.>").await
+    });
+    let told = heard.expect("a repair is told");
+    assert_eq!(told["consumer"], "web", "{told}");
+    up.stop().ends(0);
+}
+
+#[test]
+fn s5_a_bus_without_tls_by_a_persons_word_is_a_standing_condition() {
+    let (nats, redis) = (Nats::start(1), Redis::start());
+    let lab = first(&nats, &redis, "", &["web"]);
+    lab.mesh(&["apply"]).ends(0);
+    let port = nats.cluster.ports()[0];
+    let plain = format!("bus = {{ url = \"nats://127.0.0.1:{port}\", dangerously_plain = true }}");
+    lab.manifest(&manifest(&plain, &redis, "", &["web"]));
+    lab.mesh(&["apply"]).ends(3);
+    assert!(lab.conditions().contains(&"TlsUnverified bus".to_owned()));
+    lab.manifest(&manifest(&nats.line(), &redis, "", &["web"]));
+    lab.mesh(&["apply"]).ends(0);
 }

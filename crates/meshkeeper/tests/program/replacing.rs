@@ -176,3 +176,47 @@ fn b6_an_earlier_copy_of_the_bus_under_a_running_daemon_is_seen_and_told() {
     heals(&redis, &lab.password("web", "cache"), 30, || up.log());
     up.stop().ends(0);
 }
+
+#[test]
+fn b6_streams_that_are_deleted_under_a_daemon_come_back_by_a_persons_word_alone() {
+    let (nats, redis) = (Nats::start(1), Redis::start());
+    let lab = first(&nats, &redis, LINES, &["web"]);
+    let mut up = lab.up(&[]);
+    settled(&lab);
+    let (password, writes) = (lab.password("web", "cache"), redis.writes());
+    nats.runtime.block_on(async {
+        let mut admin = nats.cluster.admin(0).await.expect("admin");
+        for stream in [STATE, "MESH_LOG_home"] {
+            let what = format!("$JS.API.STREAM.DELETE.{stream}");
+            let gone = admin.json(&what, "").await.expect("answer");
+            assert_eq!(gone["success"], true, "{gone}");
+        }
+    });
+    until("it stops acting", 60, || match up.log() {
+        log if log.contains("this host acts no more") => Ok(()),
+        log => Err(log),
+    });
+    up.says("`mesh bus bootstrap` makes it");
+    lab.mesh(&["bus", "bootstrap"])
+        .ends(1)
+        .warns("stop it first");
+    up.stop().ends(0);
+    lab.mesh(&["bus", "bootstrap"])
+        .ends(0)
+        .says("made KV_mesh_home");
+    let mut up = lab.up(&[]);
+    until("it is told and held", 60, || {
+        let (told, states) = (lab.conditions(), lab.states());
+        match told.contains(&"BusReplaced store".to_owned()) && states == ["web=held"] {
+            true => Ok(()),
+            false => Err((told, states, up.log())),
+        }
+    });
+    assert_eq!(lab.password("web", "cache"), password);
+    assert_eq!(
+        redis.writes(),
+        writes,
+        "nothing was removed, reset or made again"
+    );
+    up.stop().ends(0);
+}
