@@ -72,6 +72,34 @@ async fn b4_a_host_that_cannot_beat_stops_well_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b4_who_was_stopped_may_not_act_even_before_the_loss_is_noticed() {
+    let bus = MemoryBus::default();
+    let first = mine(&bus, "one").await;
+    assert!(first.may_act());
+    // Its task never gets to run again: as in the first moment after a stop.
+    bus.trouble(Bucket::Loop, Trouble::Hang);
+    tokio::time::sleep(BEAT).await;
+    assert!(first.may_act());
+    tokio::time::advance(STOP_AFTER - BEAT).await;
+    assert!(!first.may_act());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b4_who_stands_on_the_bus_is_told_by_name_until_it_gave_back() {
+    let bus = MemoryBus::default();
+    let read = || async { holder_of(&bus).await.map(|holder| holder.host) };
+    assert_eq!(read().await, None);
+    let first = mine(&bus, "one").await;
+    assert_eq!(read().await.as_deref(), Some("one"));
+    first.give_back().await;
+    assert_eq!(read().await, None);
+}
+
+async fn holder_of(bus: &MemoryBus) -> Option<Holder> {
+    mesh_bus::claim::holder(bus).await.expect("read")
+}
+
+#[tokio::test(start_paused = true)]
 async fn b4_a_beat_that_never_returns_does_not_keep_the_claim() {
     let bus = MemoryBus::default();
     let first = mine(&bus, "one").await;

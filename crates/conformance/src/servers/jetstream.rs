@@ -158,19 +158,17 @@ impl JetCluster {
         self.nodes[n].process = None;
         Ok(())
     }
-    /// Stops one in its tracks.
-    pub fn stop(&self, n: usize) -> Result<()> {
-        self.signal(n, Signal::STOP)
+    /// Stops one in its tracks, and waits until it stands still.
+    pub async fn stop(&self, n: usize) -> Result<()> {
+        self.running(n)?.stop().await
     }
     /// Lets a stopped one go on.
     pub fn go_on(&self, n: usize) -> Result<()> {
-        self.signal(n, Signal::CONT)
+        self.running(n)?.signal(Signal::CONT)
     }
-    fn signal(&self, n: usize, signal: Signal) -> Result<()> {
-        match &self.nodes[n].process {
-            Some(process) => process.signal(signal),
-            None => Err(ServerError::new("it does not run")),
-        }
+    fn running(&self, n: usize) -> Result<&Process> {
+        let process = self.nodes[n].process.as_ref();
+        process.ok_or_else(|| ServerError::new("it does not run"))
     }
     /// Starts one on its ports and folder, and waits until it serves.
     pub async fn start_again(&mut self, n: usize) -> Result<()> {

@@ -114,14 +114,14 @@ fn b4_a_killed_host_is_replaced_within_a_minute_and_nobody_acts_beside_it() {
 #[test]
 fn b4_a_stopped_host_begins_nothing_when_it_goes_on() {
     let hosts = Two::start();
-    hosts.first.signal(Signal::STOP);
+    hosts.first.halt();
     until("the other takes over", 60, || match hosts.second.log() {
         log if log.contains(CLAIMS) => Ok(()),
         log => Err(log),
     });
     settled(&hosts.two);
     // The one that is entitled cannot act now either: whatever is healed would be the first one's doing.
-    hosts.second.signal(Signal::STOP);
+    hosts.second.halt();
     hosts.lose();
     hosts.first.signal(Signal::CONT);
     stays("it stays lost", Duration::from_secs(12), || {

@@ -281,6 +281,23 @@ impl Up {
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("signal");
     }
+    /// SIGSTOP, and waits until each of its threads stands still.
+    pub(crate) fn halt(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        until("it stands still", 10, || {
+            let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let stats = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok());
+            let still = |stat: &String| {
+                let rest = stat.rsplit_once(") ");
+                rest.is_some_and(|(_, rest)| rest.starts_with('T'))
+            };
+            match stats.filter(|stat| !still(stat)).count() {
+                0 => Ok(()),
+                running => Err(running),
+            }
+        });
+    }
     /// SIGTERM, and how it ended.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> Ran {

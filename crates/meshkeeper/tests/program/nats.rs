@@ -142,7 +142,8 @@ fn b2_with_the_bus_dead_every_word_says_so_in_time() {
     let (mut nats, redis) = (Nats::start(1), Redis::start());
     let lab = first(&nats, &redis, "", &["web"]);
     lab.mesh(&["apply"]).ends(0);
-    nats.cluster.stop(0).expect("stopped");
+    let stopped = nats.runtime.block_on(nats.cluster.stop(0));
+    stopped.expect("stopped");
     for words in [
         vec!["status"],
         vec!["status", "--check"],
@@ -217,6 +218,18 @@ fn b3_with_the_printed_permissions_all_works_and_no_more_is_allowed() {
     lab.mesh(&["resume", "web"]).ends(0);
     lab.mesh(&["apply"]).ends(0);
     up.stop().ends(0);
+    // A host that only looks.
+    let looks = host("looks");
+    bring_key(&lab, &looks);
+    looks.write("reader.password", "reader-password");
+    let bus = bus.replace("loops", "reader") + "\ninbox = \"_INBOX_mesh_home_reader\"";
+    looks.manifest(&manifest(&bus, &redis, "", &["web"]));
+    looks.mesh(&["bus", "adopt"]).ends(0);
+    looks.mesh(&["status"]).ends(0).says("1 held");
+    looks.mesh(&["plan"]).ends(0);
+    let writes = redis.writes();
+    looks.mesh(&["apply"]).ends(1);
+    assert_eq!(redis.writes(), writes);
     lab.write("loops.password", "another-password");
     let wrong = lab.mesh(&["status"]).ends(1).warns("refuse the login");
     assert!(!wrong.err.contains("another-password"), "{wrong:#?}");

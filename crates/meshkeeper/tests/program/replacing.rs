@@ -37,7 +37,7 @@ fn b6_a_cluster_loses_any_server_and_the_daemon_goes_on() {
         .block_on(cluster.start_again(leader))
         .expect("again");
     let leader = runtime.block_on(cluster.leader(STATE)).expect("leader");
-    cluster.stop(leader).expect("stopped");
+    runtime.block_on(cluster.stop(leader)).expect("stopped");
     heals(&redis, &password, 60, || up.log());
     cluster.go_on(leader).expect("goes on");
     settled(&lab);
