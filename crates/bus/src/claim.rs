@@ -20,6 +20,8 @@ pub const BEAT: Duration = Duration::from_secs(5);
 pub const STOP_AFTER: Duration = Duration::from_secs(20);
 /// A candidate that saw no beat for so long takes the claim.
 pub const SILENT: Duration = Duration::from_secs(45);
+/// So many writes without an outcome are not tried again by a candidate.
+const UNKNOWN: u32 = 3;
 /// How often a candidate looks.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -78,6 +80,7 @@ pub async fn holder(bus: &dyn Bus) -> Result<Option<Holder>, Fault> {
 /// waits for [`SILENT`] if its holder does not.
 pub async fn take(bus: Arc<dyn Bus>, me: Holder) -> Result<Answer, Fault> {
     let mut watched: Option<(Rev, Instant)> = None;
+    let mut unknown = 0;
     loop {
         let entry = bus.get(Bucket::Loop, &key()).await?;
         let (expect, fence) = match entry.as_ref().map(read).transpose()? {
@@ -112,7 +115,15 @@ pub async fn take(bus: Arc<dyn Bus>, me: Holder) -> Result<Answer, Fault> {
             }
             Put::Unknown => match bus.get(Bucket::Loop, &key()).await? {
                 Some(entry) if read(&entry)?.1 == stored => entry.rev,
-                _ => continue,
+                // A server that takes no writes of this login says nothing at all.
+                _ if unknown + 1 >= UNKNOWN => {
+                    let text = "the claim could not be written, and no server says why: may this login write?";
+                    return Err(Fault::Unreachable(text.to_owned()));
+                }
+                _ => {
+                    unknown += 1;
+                    continue;
+                }
             },
         };
         return Ok(Answer::Mine(hold(bus, stored, rev, sent)));

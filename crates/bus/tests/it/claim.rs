@@ -127,6 +127,17 @@ async fn b5_an_unknown_beat_is_read_back_whether_it_happened_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn b5_a_candidate_whose_writes_have_no_outcome_says_so() {
+    let bus = MemoryBus::default();
+    for _ in 0..3 {
+        bus.trouble(Bucket::Loop, Trouble::UnknownLost(0));
+    }
+    let asked = take(as_bus(&bus), holder("one")).await;
+    assert!(matches!(asked, Err(Fault::Unreachable(_))));
+    assert_eq!(mine(&bus, "one").await.fence(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn b6_a_claim_on_a_bus_that_was_wiped_is_lost() {
     let bus = MemoryBus::default();
     let first = mine(&bus, "one").await;

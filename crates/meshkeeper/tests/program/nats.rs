@@ -228,7 +228,10 @@ fn b3_with_the_printed_permissions_all_works_and_no_more_is_allowed() {
     looks.mesh(&["status"]).ends(0).says("1 held");
     looks.mesh(&["plan"]).ends(0);
     let writes = redis.writes();
-    looks.mesh(&["apply"]).ends(1);
+    looks
+        .mesh(&["apply"])
+        .ends(1)
+        .warns("may this login write?");
     assert_eq!(redis.writes(), writes);
     lab.write("loops.password", "another-password");
     let wrong = lab.mesh(&["status"]).ends(1).warns("refuse the login");
