@@ -104,6 +104,24 @@ pub trait Bench: Send + Sync {
     /// Leaves another text as its mark and nothing else.
     async fn replace_mark(&self, login: &str, mark: &str) -> Result<()>;
 
+    /// Writes something, as this consumer, that outlives its login, and gives back the name under which
+    /// the adapter's `purge` knows it. `None` where the values speak of nothing of the kind.
+    async fn leave_data(&self, _login: &str, _password: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+    /// Whether what [`Bench::leave_data`] wrote for this consumer is still there.
+    async fn has_data(&self, _login: &str) -> Result<bool> {
+        Ok(false)
+    }
+    /// Whether the server tells of an open session of a login.
+    fn tells_sessions(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether the server tells that somebody tried to log in with a login that is switched off.
+    fn tells_attempts(&self) -> Done {
+        Done::Yes
+    }
+
     /// How many consumers the bulk trials have: more than the adapter looks at one by one, and not so many
     /// that a slow server takes over 20 s to make them.
     fn many(&self) -> usize {

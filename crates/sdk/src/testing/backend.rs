@@ -115,7 +115,7 @@ impl FakeBackend {
             disable: true,
             list: true,
             hint: true,
-            two_passwords: false,
+            ..Capabilities::none()
         };
         let server = Server {
             version: "Fake 1".into(),
