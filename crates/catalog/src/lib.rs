@@ -35,6 +35,9 @@ pub mod redis;
 #[allow(dead_code, reason = "a build with few kinds needs few of them")]
 mod failure;
 
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mariadb"))]
+mod guess;
+
 #[cfg(any(
     feature = "redis",
     feature = "http",

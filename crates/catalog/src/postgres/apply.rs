@@ -313,6 +313,10 @@ impl Making<'_, '_> {
         let (mut steps, diff) = self.role_steps(look, index)?;
         let rights = super::measure::measure(&view, wish);
         let owner = wish.values().privileges == Privileges::Owner;
+        if !steps.is_empty() || !rights.missing.is_empty() {
+            let aside = rights.aside.iter();
+            steps.extend(aside.flat_map(|right| right.give(login, look.facts.major)));
+        }
         for right in &rights.missing {
             if let (Right::NewSchema(name), false) = (right, owner) {
                 let rule = format!("`schemas`: there is no schema `{name}` in the database");

@@ -14,13 +14,16 @@ use super::values::Privileges;
 pub(super) struct Measured {
     pub(super) missing: Vec<Right>,
     pub(super) surplus: Vec<Right>,
+    /// What only the admin login lacks to look after one that a person made: given with whatever else is
+    /// written, and no difference by itself.
+    pub(super) aside: Vec<Right>,
 }
 
 /// What is wanted on tables and sequences.
 pub(super) fn wanted(privileges: Privileges, sort: Sort) -> Privs {
     match (privileges, sort) {
         // What an owner makes is its own.
-        (Privileges::Owner, _) => Privs::NONE,
+        (Privileges::Owner | Privileges::Nothing, _) => Privs::NONE,
         (Privileges::ReadOnly, _) => Privs::SELECT,
         (Privileges::ReadWrite, Sort::Table) => Privs::ROWS,
         (Privileges::ReadWrite, Sort::Sequence) => Privs::SELECT.with(Privs::USAGE),
@@ -31,6 +34,7 @@ fn wanted_on_schema(privileges: Privileges) -> Privs {
     match privileges {
         Privileges::Owner => Privs::USAGE.with(Privs::CREATE),
         Privileges::ReadWrite | Privileges::ReadOnly => Privs::USAGE,
+        Privileges::Nothing => Privs::NONE,
     }
 }
 
@@ -41,7 +45,10 @@ pub(super) fn measure(view: &View<'_>, wish: &Wish<'_>) -> Measured {
     let values = wish.values();
     let owner = values.privileges == Privileges::Owner;
     if owner && !view.superuser && !view.role.is_some_and(|role| role.acted) {
-        found.missing.push(Right::Acted);
+        match view.role.is_some() && !wish.exact() {
+            true => found.aside.push(Right::Acted),
+            false => found.missing.push(Right::Acted),
+        }
     }
     database(view, wish, &mut found);
     let Some(inside) = view.inside else {
@@ -49,7 +56,9 @@ pub(super) fn measure(view: &View<'_>, wish: &Wish<'_>) -> Measured {
     };
     for name in &values.schemas {
         let Some(schema) = inside.schemas.get(name) else {
-            found.missing.push(Right::NewSchema(name.clone()));
+            if values.privileges != Privileges::Nothing {
+                found.missing.push(Right::NewSchema(name.clone()));
+            }
             continue;
         };
         on_schema(view, wish, inside, (name, schema), &mut found);
@@ -124,7 +133,7 @@ fn database(view: &View<'_>, wish: &Wish<'_>, found: &mut Measured) {
         Some(role) => view.shared.may_connect(role, database),
         None => everybody_connects(database),
     };
-    if !connects {
+    if !connects && values.privileges != Privileges::Nothing {
         found.missing.push(right(Privs::CONNECT));
     }
     let Some(role) = view.role else { return };

@@ -5,6 +5,7 @@ mod bench;
 mod bulk;
 mod cases;
 mod owner;
+mod reverse;
 mod rights;
 mod suite;
 mod tls;
