@@ -3,6 +3,7 @@
 mod bench;
 mod bulk;
 mod cases;
+mod reverse;
 mod rights;
 mod suite;
 mod tls;
