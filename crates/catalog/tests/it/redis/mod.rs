@@ -4,6 +4,7 @@ mod bench;
 mod budget;
 mod meaning;
 mod nodes;
+mod reverse;
 mod rights;
 mod saving;
 mod suite;
