@@ -293,3 +293,30 @@ async fn r6_sessions_are_told_for_each_and_nothing_else_is() {
     drop(client);
     let _ = running.await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a7_none_grants_nothing_and_leaves_what_roles_give() {
+    let (server, ours) = started(PostgresFlavor::V15, Who::Least).await;
+    let none = wish(
+        "web",
+        json!({ "database": "shop", "privileges": "none", "schemas": ["public", "not there"] }),
+    );
+    ours.made(&none).await;
+    let as_web = async |sql: &str| server.sql_as("web", &password("web"), "shop", sql).await;
+    let read = "SELECT count(*) FROM items";
+    assert!(as_web(read).await.is_err(), "it may read");
+    // What comes by a role is none of our business, what is granted to it is.
+    let group = "CREATE ROLE readers; GRANT SELECT ON items TO readers; GRANT readers TO web";
+    server.sql("shop", group).await.expect("a group");
+    assert_eq!(as_web(read).await.expect("by the group"), "0");
+    assert_eq!(ours.held(&none).await.warning, None);
+    let grant = "GRANT SELECT ON items TO web";
+    server.sql("shop", grant).await.expect("granted");
+    let lost = ours.lost(&none).await;
+    assert_eq!(lost.detail, "surplus SELECT on public.items");
+    ours.made(&none).await;
+    let before = said(&server, &WRITES).len();
+    ours.made(&none).await;
+    assert_eq!(said(&server, &WRITES).len(), before, "again wrote");
+    ours.remove(&none).await.expect("removed");
+}
