@@ -23,6 +23,9 @@ pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+#[allow(dead_code, reason = "a build with few kinds needs few of them")]
+mod offered;
+
 #[cfg(any(
     feature = "redis",
     feature = "http",
