@@ -3,6 +3,7 @@
 mod bench;
 mod cases;
 mod proof;
+mod reverse;
 mod suite;
 mod tls;
 
