@@ -4,6 +4,7 @@ mod bench;
 mod bulk;
 mod errors;
 mod meaning;
+mod reverse;
 mod suite;
 mod tls;
 
