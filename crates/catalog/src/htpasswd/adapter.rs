@@ -1,17 +1,19 @@
 //! The adapter: one file.
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, FindingLevel, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{Finding, FindingLevel, Found, Listed, ProviderSettings, Server, Sink};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{
     Adapter, Answer, Capabilities, Class, Cx, Error, Login, MarkSeen, Marker, Provision, Secret,
 };
 
+use super::check;
 use super::compare::{Diff, diff, question};
 use super::file::PasswordFile;
-use super::lines::{Lines, Wanted};
-use super::proof::{Wish, cost, cost_of, make, prove, proven};
+use super::lines::{Entry, Lines, Wanted};
+use super::proof::{Wish, can_be_proven, cost, cost_of, make, prove, proven};
 use super::values::{HtpasswdOptions, HtpasswdValues};
+use crate::offered;
 
 /// What the adapter can do.
 pub(super) const CAPABILITIES: Capabilities = {
@@ -22,6 +24,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.create_all = true;
     all.disable = true;
     all.list = true;
+    all.find = true;
     all
 };
 
@@ -266,6 +269,11 @@ impl Adapter for Htpasswd {
         });
         Ok(listed.collect())
     }
+    async fn find(&self, _cx: &Cx, marker: &Marker) -> Result<Vec<Found<HtpasswdValues>>, Error> {
+        let lines = self.file.lines().await?;
+        let entries = lines.entries().into_values();
+        Ok(entries.filter_map(|one| offer(marker, &one)).collect())
+    }
     async fn doctor(&self, _cx: &Cx) -> Result<Vec<Finding>, Error> {
         let lines = match self.file.lines().await {
             Ok(lines) => lines,
@@ -300,6 +308,24 @@ impl Htpasswd {
                     .with_action(format!("chgrp WEBSERVER {path} && chmod 0640 {path}"))
             }))
     }
+}
+
+/// An entry that a wish could have made as it stands. One whose hash is not proven here is none: nobody could
+/// show that a password is its.
+fn offer(marker: &Marker, entry: &Entry<'_>) -> Option<Found<HtpasswdValues>> {
+    let login = Login::new(std::str::from_utf8(entry.login).ok()?).ok()?;
+    check::login(&login).ok()?;
+    if !can_be_proven(entry.hash) || !offered::may_be(&entry.listed_mark(marker)) {
+        return None;
+    }
+    // A cost is not among the values: the next password gets a hash that is as dear as it should be.
+    let mut found = Found::new(login, HtpasswdValues::default());
+    found.enabled = !entry.off;
+    if entry.again {
+        let second = "a second entry further down, which goes when it is adopted";
+        found.beyond.push(second.to_owned());
+    }
+    Some(found)
 }
 
 /// Entries of others whose hashes are quick to guess.

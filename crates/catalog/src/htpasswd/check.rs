@@ -47,7 +47,8 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
     }
 }
 
-fn login(login: &Login) -> Result<(), Refusal> {
+/// The login alone.
+pub(super) fn login(login: &Login) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::new("login", rule));
     let text = login.as_str();
     if text.contains(':') {

@@ -22,7 +22,11 @@
 //! - **Sessions**: there are none. Each request brings the password again, and is refused from then on.
 //! - **Restart, restore**: the file is all there is. **Identity**: none. A file that is missing in a folder
 //!   that is there is an empty one; a folder that is missing is *unknown*.
-//! - **Rights**: none. Who is in the file is let in.
+//! - **Rights**: none. Who is in the file is let in. The canary is in it, switched off. Values speak of no data,
+//!   so there is nothing that `mesh purge` could delete.
+//! - **Who is in use** is not told: what the readers write into their own logs is not asked for.
+//! - **What can be imported** is every entry whose hash is bcrypt, of which alone a password can be proven; `mesh
+//!   doctor` counts the others.
 
 mod adapter;
 mod check;
@@ -74,6 +78,11 @@ impl Kind for HtpasswdKind {
 
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(HtpasswdOptions).to_value())
+    }
+
+    /// A file has no rights to give: what keeps the canary out is that it is switched off.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<HtpasswdValues> {
+        Some(HtpasswdValues::default())
     }
 
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {

@@ -4,6 +4,7 @@ mod bench;
 mod bulk;
 mod files;
 mod readers;
+mod reverse;
 mod suite;
 
 use std::path::{Path, PathBuf};
