@@ -161,9 +161,6 @@ mod tests {
         assert_eq!(seen, Some(wanted));
         let open = json!({ "last_activity": "2026-11-30T16:00:00Z", "account": "APP" });
         let seen = judged(json!([over("app", "08", None), open]));
-        assert_eq!(
-            seen,
-            Some(Use::new(Duration::ZERO, "1 open connection"))
-        );
+        assert_eq!(seen, Some(Use::new(Duration::ZERO, "1 open connection")));
     }
 }

@@ -182,7 +182,8 @@ fn judge_rights(allowed: &Value) -> Finding {
         allowed.iter().any(is)
     };
     if !covers(NEEDED[2]) {
-        let message = "the admin may not ask who is connected, so a login that is in use is not told";
+        let message =
+            "the admin may not ask who is connected, so a login that is in use is not told";
         let action = format!("let it publish `{}`", NEEDED[2]);
         return warn("admin rights", message).with_action(action);
     }

@@ -5,6 +5,7 @@ mod bulk;
 mod errors;
 mod loading;
 mod meaning;
+mod reverse;
 mod suite;
 mod tls;
 
