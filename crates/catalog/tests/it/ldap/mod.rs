@@ -2,6 +2,7 @@
 
 mod bench;
 mod meaning;
+mod reverse;
 mod suite;
 mod tls;
 
