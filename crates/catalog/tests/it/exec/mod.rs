@@ -1,6 +1,7 @@
 //! Adapters that are programs.
 
 mod process;
+mod reverse;
 mod suite;
 
 use std::path::Path;
