@@ -54,20 +54,6 @@ struct Permissions {
     perm: Vec<Permission>,
 }
 
-#[derive(Deserialize)]
-struct Keys {
-    #[serde(default)]
-    kvs: Vec<Key>,
-    /// A number as text; left out for none.
-    #[serde(default)]
-    count: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Key {
-    key: String,
-}
-
 /// How a login attempt ended.
 pub(super) enum Login {
     /// With a token.
@@ -169,7 +155,7 @@ impl<'c> Api<'c> {
 
     /// Asks as the admin. A token that is no longer good is replaced once: what was refused for it had no
     /// effect.
-    async fn call<T: DeserializeOwned>(
+    pub(super) async fn call<T: DeserializeOwned>(
         &mut self,
         cx: &Cx,
         what: &str,
@@ -310,34 +296,6 @@ impl<'c> Api<'c> {
             .call(cx, "list the roles", "auth/role/list", &json!({}))
             .await?;
         Ok(roles.roles)
-    }
-    /// How many keys are in a range.
-    pub(super) async fn count(&mut self, cx: &Cx, range: &Range) -> Result<u64, Error> {
-        const WHAT: &str = "count keys";
-        let body = json!({ "key": range.key, "range_end": range.end, "count_only": true });
-        let keys: Keys = self.call(cx, WHAT, "kv/range", &body).await?;
-        let count = keys.count.as_deref().unwrap_or("0");
-        count.parse().map_err(|_| classify::garbled(WHAT))
-    }
-    /// Deletes the first keys of a range, no more than `most`; whether there were any.
-    pub(super) async fn delete_some(
-        &mut self,
-        cx: &Cx,
-        range: &Range,
-        most: u32,
-    ) -> Result<bool, Error> {
-        let (key, end) = (&range.key, &range.end);
-        let body = json!({ "key": key, "range_end": end, "keys_only": true, "limit": most });
-        let keys: Keys = self.call(cx, "look for keys", "kv/range", &body).await?;
-        let Some(last) = keys.kvs.last() else {
-            return Ok(false);
-        };
-        let upto = Range::behind(&last.key).ok_or_else(|| classify::garbled("look for keys"))?;
-        let body = json!({ "key": key, "range_end": upto });
-        let _: Value = self
-            .call(cx, "delete keys", "kv/deleterange", &body)
-            .await?;
-        Ok(true)
     }
     pub(super) async fn add_user(
         &mut self,

@@ -1,13 +1,19 @@
 //! Keys that a login left, and deleting them by a person's word.
 
 use mesh_sdk::{Class, Cx, Error};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::adapter::{Etcd, is_reserved};
+use super::api::Api;
+use super::classify;
 use super::grants::{Range, may_be_said};
 use super::values::EtcdValues;
 
 /// How many keys are deleted by one command, so that none blocks the server for long (H-16).
 const AT_ONCE: u32 = 1000;
+/// The role of admins.
+const ROOT: &str = "root";
 /// What is before the text in a name.
 const PREFIX: &str = "prefix:";
 const KEY: &str = "key:";
@@ -93,8 +99,45 @@ impl Etcd {
     }
 }
 
-/// The role of admins.
-const ROOT: &str = "root";
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(default)]
+    kvs: Vec<Key>,
+    /// A number as text; left out for none.
+    #[serde(default)]
+    count: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    key: String,
+}
+
+impl Api<'_> {
+    /// How many keys are in a range.
+    async fn count(&mut self, cx: &Cx, range: &Range) -> Result<u64, Error> {
+        const WHAT: &str = "count keys";
+        let body = json!({ "key": range.key, "range_end": range.end, "count_only": true });
+        let keys: Keys = self.call(cx, WHAT, "kv/range", &body).await?;
+        let count = keys.count.as_deref().unwrap_or("0");
+        count.parse().map_err(|_| classify::garbled(WHAT))
+    }
+    /// Deletes the first keys of a range, no more than `most`; whether there were any.
+    async fn delete_some(&mut self, cx: &Cx, range: &Range, most: u32) -> Result<bool, Error> {
+        let (key, end) = (&range.key, &range.end);
+        let body = json!({ "key": key, "range_end": end, "keys_only": true, "limit": most });
+        let keys: Keys = self.call(cx, "look for keys", "kv/range", &body).await?;
+        let Some(last) = keys.kvs.last() else {
+            return Ok(false);
+        };
+        let upto = Range::behind(&last.key).ok_or_else(|| classify::garbled("look for keys"))?;
+        let body = json!({ "key": key, "range_end": upto });
+        let _: Value = self
+            .call(cx, "delete keys", "kv/deleterange", &body)
+            .await?;
+        Ok(true)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -58,9 +58,8 @@ impl Etcd {
                 beyond.push(rest.told());
             }
         }
-        let mut found = Found::new(login, values);
-        found.beyond = beyond;
-        Some(found)
+        // etcd has no switch.
+        Some(offered::found(login, values, true, beyond))
     }
 }
 

@@ -71,7 +71,8 @@ impl Kind for EtcdKind {
         page.reserved = &["root", "the admin login"];
         page.limits =
             "login: 1 to 1024 bytes without NUL; password: 1 to 72 bytes of UTF-8 without NUL";
-        page.keeps = "keys and their values";
+        page.keeps = "keys and their values; `mesh purge` knows what a login might write as `prefix:/web/` \
+                      or `key:/lock`";
         page.mark = "a role without permissions, granted to the user";
         page
     }

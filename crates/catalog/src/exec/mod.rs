@@ -62,7 +62,8 @@ impl Kind for ExecKind {
         page.reserved = &["the admin login", "what the program names"];
         page.limits = "login: up to 4096 bytes; password: 1 to 65536 bytes of UTF-8 without NUL; \
                        values: up to 256 KiB as JSON; and what the program refuses";
-        page.keeps = "what the program keeps; it must keep data (R-5)";
+        page.keeps = "what the program keeps; it must keep data (R-5), which `mesh purge` knows by the names \
+                      that stand below `data`";
         page.mark = "a text that the program keeps beside the login";
         page
     }

@@ -37,10 +37,7 @@ impl Exec {
                 values: one.values,
                 data: one.data,
             };
-            let mut found = Found::new(login, values);
-            found.enabled = one.enabled;
-            found.beyond = one.beyond.iter().map(|text| classify::line(text)).collect();
-            all.push(found);
+            all.push(offered::found(login, values, one.enabled, one.beyond));
         }
         Ok(all)
     }

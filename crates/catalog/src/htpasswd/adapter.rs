@@ -319,13 +319,13 @@ fn offer(marker: &Marker, entry: &Entry<'_>) -> Option<Found<HtpasswdValues>> {
         return None;
     }
     // A cost is not among the values: the next password gets a hash that is as dear as it should be.
-    let mut found = Found::new(login, HtpasswdValues::default());
-    found.enabled = !entry.off;
+    let mut beyond = Vec::new();
     if entry.again {
         let second = "a second entry further down, which goes when it is adopted";
-        found.beyond.push(second.to_owned());
+        beyond.push(second.to_owned());
     }
-    Some(found)
+    let values = HtpasswdValues::default();
+    Some(offered::found(login, values, !entry.off, beyond))
 }
 
 /// Entries of others whose hashes are quick to guess.

@@ -42,9 +42,6 @@ impl Ldap {
         if entry.passwords.len() > 1 {
             beyond.push("a second password, which goes when it is adopted".to_owned());
         }
-        let mut offer = Found::new(login, values);
-        offer.enabled = entry.enabled();
-        offer.beyond = beyond;
-        Some(offer)
+        Some(offered::found(login, values, entry.enabled(), beyond))
     }
 }

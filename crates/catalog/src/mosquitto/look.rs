@@ -208,10 +208,7 @@ impl Mosquitto {
                 return None;
             }
             let (values, beyond) = as_values(client, role);
-            let mut found = Found::new(login, values);
-            found.enabled = !client.disabled;
-            found.beyond = beyond;
-            Some(found)
+            Some(offered::found(login, values, !client.disabled, beyond))
         };
         Ok(seen.clients.values().filter_map(offer).collect())
     }

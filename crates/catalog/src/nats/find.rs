@@ -60,14 +60,12 @@ impl Nats {
         if !offered::may_be(&listed_mark(marker, entry)) {
             return None;
         }
-        let mut found = Found::new(login, values);
-        found.enabled = entry.on;
-        found.beyond.clone_from(&entry.beyond);
+        let mut beyond = entry.beyond.clone();
         if !is_hash(stored) {
             let plain = "its password stands there in plain text; adopting it writes a hash";
-            found.beyond.push(plain.to_owned());
+            beyond.push(plain.to_owned());
         }
-        Some(found)
+        Some(offered::found(login, values, entry.on, beyond))
     }
 
     /// What the server tells of each one's connections: those that are open, and the last 10,000 that are

@@ -1,12 +1,13 @@
 //! What people made is told and left alone, and keys stay while somebody may use them.
 
-use mesh_conformance::servers::EtcdFlavor;
+use mesh_conformance::servers::{EtcdFlavor, Proxy};
+use mesh_sdk::handle::Asked;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Class, Wish};
+use mesh_sdk::{Answer, Class, MarkSeen, Secret, Wish};
 use serde_json::json;
 
-use super::bench::{encode, permission, settings};
-use super::{Ours, server, wish};
+use super::bench::{encode, permission, requests, settings};
+use super::{Ours, server, wish, wish_with};
 
 async fn remove(ours: &Ours, wish: &Wish) {
     let going = Departing::new(wish.consumer().clone(), wish.login().clone());
@@ -15,7 +16,7 @@ async fn remove(ours: &Ours, wish: &Wish) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h18_what_people_s_roles_grant_is_told_beyond_the_values() {
+async fn h18_what_roles_of_people_grant_is_told_beyond_the_values() {
     let etcd = server(EtcdFlavor::Etcd35).await;
     let ours = Ours::on(settings(etcd.port()));
     let values = json!({ "prefixes": ["/web/"], "read_keys": ["flag"] });
@@ -141,4 +142,48 @@ async fn r5_every_key_has_no_name_for_purge() {
         let class = error.expect_err(name).class();
         assert_eq!(class, Class::RefusedValue, "{name}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o12_an_adopted_user_keeps_its_password_and_its_roles() {
+    let etcd = server(EtcdFlavor::Etcd35).await;
+    let proxy = Proxy::before(etcd.port()).await.expect("a proxy");
+    let ours = Ours::on(settings(proxy.port()));
+    for (path, body) in [
+        ("auth/role/add", json!({ "name": "readers" })),
+        (
+            "auth/user/add",
+            json!({ "name": "app", "password": "password-of-app" }),
+        ),
+        (
+            "auth/user/grant",
+            json!({ "user": "app", "role": "readers" }),
+        ),
+    ] {
+        etcd.must(path, body).await.expect(path);
+    }
+    let app = wish("app", json!({ "prefixes": ["/app/"] }));
+    let taken = wish_with("app", json!({}), |parts| {
+        parts.password = Some(Secret::from("another"));
+    });
+    let lost = ours.lost(&taken).await;
+    assert!(
+        lost.mark == MarkSeen::None && !lost.password_fits,
+        "{lost:?}"
+    );
+    let adopted = || Asked {
+        wish: &app,
+        adopted: true,
+    };
+    for _ in 0..2 {
+        let create = ours.adapter.create(&ours.cx, &ours.marker, adopted());
+        create.await.expect("adopted");
+        let held = ours.adapter.holds(&ours.cx, &ours.marker, adopted()).await;
+        let Ok(Answer::Held(held)) = held else {
+            panic!("{held:?}");
+        };
+        assert!(held.warning.is_some_and(|told| told.contains("readers")));
+    }
+    assert_eq!(requests(&proxy, "user/changepw"), 0);
+    assert_eq!(requests(&proxy, "user/revoke"), 0);
 }

@@ -7,7 +7,7 @@ use super::bench::{BASE, LEAST, dn, line, server, settings};
 use super::{Ours, wish_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h18_o10_people_s_entries_are_found_where_their_name_is_nobody_else_s() {
+async fn h18_o10_entries_of_people_are_found_where_their_name_is_nobody_elses() {
     // A policy allows no second password.
     let slapd = server(LdapOptions {
         access: LEAST.to_owned(),

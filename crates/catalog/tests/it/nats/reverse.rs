@@ -2,12 +2,13 @@
 
 use mesh_conformance::servers::{NatsClient, NatsOptions};
 use mesh_sdk::adapter::FindingLevel;
+use mesh_sdk::handle::Asked;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Class, ConsumerName, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Class, ConsumerName, MarkSeen, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::json;
 
 use super::bench::least;
-use super::{Ours, found, server, usual, wish};
+use super::{Ours, found, server, users, usual, wish, wish_with};
 
 fn going(wish: &Wish) -> [Departing; 1] {
     [Departing::new(
@@ -17,7 +18,7 @@ fn going(wish: &Wish) -> [Departing; 1] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h18_people_s_users_are_found_with_what_values_cannot_say() {
+async fn h18_users_of_people_are_found_with_what_values_cannot_say() {
     let nats = usual().await;
     let ours = Ours::of(&nats);
     let web = ConsumerName::new("web").expect("a name");
@@ -127,4 +128,42 @@ async fn r6_an_admin_that_may_not_ask_who_is_connected_is_told() {
             .is_some_and(|action| action.contains("CONNZ"))),
         "{findings:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o12_an_adopted_user_keeps_its_hash_and_what_a_person_gave() {
+    let nats = usual().await;
+    let ours = Ours::of(&nats);
+    let hash = bcrypt::hash("password-of-app", 4).expect("a hash");
+    let theirs = format!(
+        "users: [\n  {{user: app, password: \"{hash}\", permissions: {{publish: a.>, subscribe: b}}}}\n]\n"
+    );
+    std::fs::write(nats.users_file(), &theirs).expect("written");
+    nats.reload().await.expect("loaded");
+    let app = wish("app", json!({ "subscribe": ["b"] }));
+    // With another password it is told as somebody else's, and its file is not touched.
+    let taken = wish_with("app", json!({}), |parts| {
+        parts.password = Some(Secret::from("another"));
+    });
+    let lost = ours.lost(&taken).await;
+    assert!(
+        lost.mark == MarkSeen::None && !lost.password_fits,
+        "{lost:?}"
+    );
+    assert_eq!(users(&nats), theirs);
+    let adopted = || Asked {
+        wish: &app,
+        adopted: true,
+    };
+    for _ in 0..2 {
+        let create = ours.adapter.create(&ours.cx, &ours.marker, adopted());
+        create.await.expect("adopted");
+        let now = users(&nats);
+        assert!(now.contains(&hash) && now.contains("a.>"), "{now}");
+        let held = ours.adapter.holds(&ours.cx, &ours.marker, adopted()).await;
+        let Ok(Answer::Held(held)) = held else {
+            panic!("{held:?}");
+        };
+        assert!(held.warning.is_some_and(|told| told.contains("a.>")));
+    }
 }
