@@ -120,7 +120,7 @@ impl Event {
             Happening::Braked(_) => EventKind::Braked,
             Happening::Taken => EventKind::Taken,
             Happening::Failed(_) => EventKind::Failed,
-            Happening::Leaving => EventKind::Leaving,
+            Happening::Leaving | Happening::Retired(_) => EventKind::Leaving,
             Happening::SwitchedOff => EventKind::SwitchedOff,
             Happening::Dropped => EventKind::Dropped,
             Happening::CameBack => EventKind::CameBack,
@@ -154,6 +154,7 @@ impl Event {
             Happening::Dropped => "the login is gone; its data stays".to_owned(),
             Happening::CameBack => "asked for again".to_owned(),
             Happening::Superseded(login) => format!("the old login `{login}` is kept as it is"),
+            Happening::Retired(login) => format!("a person retires the old login `{login}`"),
         };
         (Self::kind_of(happening), words)
     }

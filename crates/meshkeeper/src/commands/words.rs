@@ -271,12 +271,9 @@ fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, 
             .run(read_records(bus, label))
             .map_err(store_fault)?;
         for (consumer, record) in records {
-            if record
-                .departure
-                .is_some_and(|d| d.phase() == Phase::Leaving)
-            {
-                removals.insert((consumer, record.login));
-            }
+            let leaving = record.leavers(&consumer);
+            let leaving = leaving.filter(|one| one.departure.phase() == Phase::Leaving);
+            removals.extend(leaving.map(|one| (consumer.clone(), one.login.clone())));
         }
     }
     if removals.is_empty() {

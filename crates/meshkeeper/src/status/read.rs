@@ -304,7 +304,8 @@ fn add_leftovers(
     settings: &Settings,
 ) {
     for (consumer, record) in records {
-        if let Some(departure) = &record.departure {
+        for leaver in record.leavers(consumer) {
+            let departure = leaver.departure;
             let kind = match departure.phase() {
                 Phase::Leaving => "leaving",
                 Phase::Off => "disabled",
@@ -312,7 +313,7 @@ fn add_leftovers(
             leftovers.push(Leftover {
                 provider: label.to_owned(),
                 consumer: consumer.clone(),
-                login: record.login.clone(),
+                login: leaver.login.clone(),
                 kind,
                 until: Some(departure.until(settings)),
             });

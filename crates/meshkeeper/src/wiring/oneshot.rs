@@ -287,7 +287,7 @@ async fn planned(mut seat: Seat) -> Planned {
             .collect(),
         leaving: slots
             .iter()
-            .filter(|s| s.record.departure.is_some())
+            .filter(|s| s.record.leaves())
             .cloned()
             .collect(),
         unknown: unknown.collect(),

@@ -196,6 +196,17 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// A login that its consumer had before may go; never one that a wish names.
+    Retire {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// The login that was shown as superseded.
+        login: Login,
+        /// When it was said.
+        at: Time,
+    },
     /// Take over a login that exists once its password is proven (H-18); with `exact`, take back rights
     /// beyond what is asked. Stands until the manifest says otherwise.
     Adopt {
@@ -264,6 +275,17 @@ impl Word {
             Word::Resume { subject: s, .. } => subject("resume", s),
             Word::ApproveServer { provider, .. } => Key::of(&["server", provider.as_str()]),
             Word::ApproveRemovals { provider, .. } => Key::of(&["removals", provider.as_str()]),
+            Word::Retire {
+                provider,
+                consumer,
+                login,
+                ..
+            } => Key::of(&[
+                "retire",
+                provider.as_str(),
+                consumer.as_str(),
+                login.as_str(),
+            ]),
             Word::Adopt {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),

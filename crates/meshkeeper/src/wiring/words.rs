@@ -136,6 +136,16 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
             String::new(),
             format!("{} removals may go", removals.len()),
         ),
+        Word::Retire {
+            provider,
+            consumer,
+            login,
+            ..
+        } => (
+            provider.to_string(),
+            consumer.to_string(),
+            format!("the earlier login `{login}` may go"),
+        ),
         Word::Adopt {
             provider,
             consumer,
@@ -240,6 +250,15 @@ pub fn apply(
                 this.core_mut().approve_removals(Approval {
                     removals: removals.clone(),
                 });
+                wanted = true;
+            }
+            Word::Retire {
+                provider: name,
+                consumer,
+                login,
+                ..
+            } if name == provider && is_new => {
+                this.core_mut().retire(consumer, login, now);
                 wanted = true;
             }
             Word::Adopt {

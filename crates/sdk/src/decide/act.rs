@@ -35,7 +35,7 @@ impl Core {
     }
 
     fn created(&mut self, i: usize, now: Time, why: Why) {
-        self.pass.summary.applied += 1;
+        self.pass.summary.applied += self.counts(i);
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         let detail = match &record.last {

@@ -44,7 +44,7 @@ fn claim(slot: &Slot, lost: &Lost) -> Claim {
 impl Core {
     /// The call failed: nothing is re-applied, and it is asked again next time (H-7).
     pub(super) fn unknown(&mut self, i: usize, since: Time, error: &Error) {
-        self.pass.summary.unknown += 1;
+        self.pass.summary.unknown += self.counts(i);
         let slot = &mut self.slots[i];
         slot.todo = None;
         let why: Box<str> = error.message().into();
@@ -86,7 +86,7 @@ impl Core {
     /// Held: the brake is reset (H-11), what is not in the record yet is adopted without a write (H-2).
     pub(super) fn held(&mut self, i: usize, now: Time, held: Held) {
         self.answered(i, now, true);
-        self.pass.summary.held += 1;
+        self.pass.summary.held += self.counts(i);
         self.note_held(i, now, held);
         if self.is_other_server() {
             return;
@@ -163,7 +163,7 @@ impl Core {
     /// Lost: counted for brake and tug, and applied again on this pass if it is ours or free.
     pub(super) fn lost(&mut self, i: usize, now: Time, lost: Lost) {
         self.answered(i, now, false);
-        self.pass.summary.lost += 1;
+        self.pass.summary.lost += self.counts(i);
         if self.is_other_server() {
             self.note_lost(i, now, &lost);
             return;

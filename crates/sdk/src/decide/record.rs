@@ -1,5 +1,6 @@
 //! What is remembered of one consumer from pass to pass and from process to process (H-24).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,12 @@ pub struct Record {
     /// Logins that this consumer had before and that still work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<Login>,
+    /// Others of its logins that leave: a departure is of a login, not of a consumer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<Login, Departure>,
+    /// Those of the superseded and the others that existed before us.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elders: Vec<Login>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -142,7 +149,48 @@ impl Record {
             taken: None,
             departure: None,
             superseded: Vec::new(),
+            others: BTreeMap::new(),
+            elders: Vec::new(),
         }
+    }
+    /// A record that says nothing of its login any more, and keeps what it says of its others.
+    pub(super) fn without_its_login(&mut self) -> Self {
+        Self {
+            superseded: std::mem::take(&mut self.superseded),
+            others: std::mem::take(&mut self.others),
+            elders: std::mem::take(&mut self.elders),
+            ..Self::new(self.login.clone())
+        }
+    }
+    /// Every login of this consumer that leaves, and how far that has come.
+    pub fn departures(&self) -> impl Iterator<Item = (&Login, &Departure)> {
+        let own = self.departure.as_deref().map(|d| (&self.login, d));
+        own.into_iter().chain(&self.others)
+    }
+    pub(super) fn departures_mut(&mut self) -> impl Iterator<Item = (&Login, &mut Departure)> {
+        let own = self.departure.as_deref_mut().map(|d| (&self.login, d));
+        own.into_iter().chain(&mut self.others)
+    }
+    /// How far the departure of one of its logins has come, if it leaves.
+    pub fn departure_of(&self, login: &Login) -> Option<&Departure> {
+        match &self.departure {
+            Some(departure) if self.login == *login => Some(departure),
+            _ => self.others.get(login),
+        }
+    }
+    pub(super) fn departure_of_mut(&mut self, login: &Login) -> Option<&mut Departure> {
+        match &mut self.departure {
+            Some(departure) if self.login == *login => Some(departure),
+            _ => self.others.get_mut(login),
+        }
+    }
+    /// Whether any login of this consumer leaves.
+    pub fn leaves(&self) -> bool {
+        self.departure.is_some() || !self.others.is_empty()
+    }
+    /// Whether one of its logins existed before us: then only a person lets it go.
+    pub fn is_elder(&self, login: &Login) -> bool {
+        self.adopted && self.login == *login || self.elders.contains(login)
     }
     /// Ends brake, tug, delay and "taken": a changed wish or a person's word did (H-3, H-11). Answers
     /// whether there was anything to end.
@@ -203,7 +251,7 @@ impl Record {
             Last::Never => {}
             Last::Held { since: at, .. } | Last::Lost { at, .. } => *at = at.not_after(now),
         }
-        if let Some(departure) = &mut self.departure {
+        for (_, departure) in self.departures_mut() {
             departure.clamp(now);
         }
     }

@@ -89,6 +89,7 @@ impl Provisioner {
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
         }
+        self.ask_for_uses().await;
     }
 
     fn scrub_fault(&self, fault: StoreFault) -> StoreFault {
@@ -103,7 +104,8 @@ impl Provisioner {
 
     fn report(&self, began: Time, end: &PassEnd) -> PassReport {
         let mut states = std::collections::BTreeMap::new();
-        for slot in self.core.slots().iter().filter(|s| s.wanted.is_some()) {
+        let slots = self.core.slots().iter();
+        for slot in slots.filter(|s| s.wanted.is_some() && !s.consumer.is_canary()) {
             *states.entry(slot.state()).or_insert(0) += 1;
         }
         let at = self.now();
