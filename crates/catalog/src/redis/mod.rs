@@ -81,6 +81,11 @@ impl Kind for RedisKind {
         check::wish(provider, wish)
     }
 
+    fn canary(&self, _provider: &ProviderSettings) -> Option<RedisValues> {
+        // No keys, no channels, no commands: beside its mark nothing is in its rules.
+        Some(RedisValues::default())
+    }
+
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
         check::provider(provider)
     }

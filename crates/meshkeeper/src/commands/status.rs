@@ -101,6 +101,7 @@ pub(super) fn show_top<'l>(
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     leftovers(cx, picture);
+    strangers(cx, picture);
     conditions(cx, &picture.conditions, picture.at);
     summary(cx, picture);
 }
@@ -272,6 +273,21 @@ fn leftovers(cx: &Context<'_>, picture: &Picture) {
     if !table.is_empty() {
         cx.printer.answer("");
         cx.printer.table(&table);
+    }
+}
+
+fn strangers(cx: &Context<'_>, picture: &Picture) {
+    if picture.strangers.is_empty() {
+        return;
+    }
+    cx.printer.answer("");
+    for (provider, seen) in &picture.strangers {
+        let damaged = match seen.damaged {
+            0 => String::new(),
+            n => format!(", {n} of them with a damaged or forged mark of ours"),
+        };
+        let line = format!("{provider}: {} logins are not ours{damaged}", seen.count);
+        cx.printer.answer(&cx.printer.paint(Tone::Dim, &line));
     }
 }
 

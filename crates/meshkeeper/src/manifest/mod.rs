@@ -36,6 +36,7 @@ use mesh_sdk::handle::ParsedValues;
 use mesh_sdk::provision::WishParts;
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
+pub use across::asked_elsewhere;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
@@ -46,6 +47,9 @@ pub use with_secrets::{refusal, with_secrets};
 
 /// The keys of a `needs` table that are Meshkeeper's own; all others are the kind's values.
 pub const NEED_KEYS: &[&str] = &["login", "password", "adopt", "enabled", "weak", "exact"];
+
+/// What the logins begin with that are Meshkeeper's own; no manifest may ask for one.
+pub const CANARY_LOGINS: &str = "mesh-canary-";
 
 /// Tells one text of a manifest from another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -61,6 +61,9 @@ pub struct Provider {
     pub timing: Timing,
     /// How many removals in an hour need nobody's word.
     pub max_removals: u32,
+    /// Whether Meshkeeper keeps a login of its own there, without which nothing is removed unless a
+    /// person says so.
+    pub canary: bool,
     /// The line of the table, counted from 1.
     pub line: usize,
     /// The bytes of the table's head.

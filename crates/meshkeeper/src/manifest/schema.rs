@@ -143,6 +143,10 @@ fn provider(kinds: &Kinds, options: Vec<Value>) -> Value {
         json!({ "type": "integer", "minimum": 0, "default": 3, "description": "How many removals in an hour need nobody's word." }),
     );
     put(
+        "canary",
+        json!({ "type": "boolean", "default": true, "description": "Keep a login of Meshkeeper's own there, without rights and switched off, that must be in every list. Without it nothing is removed unless a person says so." }),
+    );
+    put(
         "dangerously_plain",
         flag("Allow a plain connection to another machine."),
     );

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use mesh_sdk::answer::Proof;
 use mesh_sdk::bus::Fault;
 use mesh_sdk::condition::{Condition, Severity, Status as Stands};
-use mesh_sdk::decide::{State, Summary};
+use mesh_sdk::decide::{State, Strangers, Summary};
 use mesh_sdk::harness::StoreFault;
 use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
@@ -42,8 +42,8 @@ pub struct Picture {
     pub hosts: [(); 0],
     /// Logins that nobody asks for any more and that are still there.
     pub leftovers: Vec<Leftover>,
-    /// Logins of others, by provider, where they were counted.
-    pub strangers: BTreeMap<String, usize>,
+    /// Logins of others, by provider, where they were counted.
+    pub strangers: BTreeMap<String, Strangers>,
 }
 
 /// A loop.
@@ -119,7 +119,7 @@ pub struct Leftover {
     pub consumer: ConsumerName,
     /// The login.
     pub login: Login,
-    /// `leaving`, `disabled` or `superseded`.
+    /// `leaving`, `disabled`, `superseded`, or `taken`: asked for, there, and not ours.
     pub kind: &'static str,
     /// Until when it stays so at least.
     #[serde(serialize_with = "rfc3339_option")]

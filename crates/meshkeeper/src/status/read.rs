@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::decide::{
-    Last, Phase, Record, ServerRecord, Settings, State, Unknown, Wanted, state_of,
+    Last, Phase, Record, ServerRecord, Settings, State, Strangers, Unknown, Wanted, state_of,
 };
 use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
@@ -64,6 +64,7 @@ pub async fn read_conditions(
 pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFault> {
     let conditions = read_conditions(bus, &head).await?;
     let (provisions, leftovers) = provisions(bus, &head.providers, &head.loops).await?;
+    let strangers = strangers(&head.loops);
     Ok(Picture {
         mesh: head.mesh,
         at: head.at,
@@ -75,8 +76,15 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         rotations: [],
         hosts: [],
         leftovers,
-        strangers: BTreeMap::new(),
+        strangers,
     })
+}
+
+/// Who is not ours, by the last list of each loop.
+fn strangers(loops: &[(LoopView, Option<LoopRecord>)]) -> BTreeMap<String, Strangers> {
+    let counted = loops.iter().filter_map(|(_, record)| record.as_ref());
+    let counted = counted.map(|record| (record.label.clone(), record.server.strangers));
+    counted.filter(|(_, seen)| seen.count > 0).collect()
 }
 
 /// Puts the picture together. `daemon`: whether one runs on the data folder.
@@ -316,6 +324,15 @@ fn add_leftovers(
                 login: leaver.login.clone(),
                 kind,
                 until: Some(departure.until(settings)),
+            });
+        }
+        if record.taken.is_some() {
+            leftovers.push(Leftover {
+                provider: label.to_owned(),
+                consumer: consumer.clone(),
+                login: record.login.clone(),
+                kind: "taken",
+                until: None,
             });
         }
         for login in &record.superseded {

@@ -4,6 +4,7 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
 
+mod canary;
 pub mod daemon;
 pub mod fleet;
 pub mod installation;

@@ -117,10 +117,15 @@ impl Seat {
         wanted
     }
 
-    /// One pass, as a process without a runner makes it.
-    pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+    /// Tells the loop what leaves elsewhere in the mesh.
+    pub fn weigh(&mut self) {
         let others = self.tally.others(&self.provider);
         self.inner.core_mut().set_others_removed(others);
+    }
+
+    /// One pass, as a process without a runner makes it.
+    pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+        self.weigh();
         let outcome = self.inner.pass().await;
         self.count();
         if outcome.is_ok() {

@@ -9,9 +9,10 @@ use mesh_sdk::harness::ProviderWish;
 use mesh_sdk::mark::keyed;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
+use super::canary::{self, Canary};
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble};
+use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -102,6 +103,12 @@ impl Builder<'_> {
             }
         }
         self.add_refused(&mut built, manifest);
+        self.add_canaries(&mut built, manifest);
+        let mut elsewhere = asked_elsewhere(manifest);
+        for (provider, wish) in &mut built.wishes {
+            wish.whole.partial = built.partial;
+            wish.whole.elsewhere = elsewhere.remove(provider).unwrap_or_default();
+        }
         built.fingerprint = fingerprint(&built);
         Ok(built)
     }
@@ -137,19 +144,7 @@ impl Builder<'_> {
         built
             .entries
             .push(entry(needed, standing, Some(&wish), why));
-        let wanted = Wanted {
-            consumer: needed.consumer.clone(),
-            login: needed.login.clone(),
-            digest: wish.digest(),
-            enabled: needed.enabled,
-            adopt: needed.adopt,
-            secret: state,
-        };
-        let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
-        of_provider.whole.wanted.push(wanted);
-        of_provider
-            .wishes
-            .insert(needed.consumer.clone(), Arc::new(wish));
+        want(built, needed, wish, state);
     }
 
     fn password(&self, built: &mut Built, needed: &Needed, before: Known) -> Password {
@@ -198,6 +193,39 @@ impl Builder<'_> {
         }
     }
 
+    /// Our own login on each provider, by the ordinary path (R-14). It is nobody's provision, and so not
+    /// on the bus.
+    fn add_canaries(&self, built: &mut Built, manifest: &Manifest) {
+        let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
+        for provider in manifest.providers.values() {
+            let (needed, secret) = match canary::of(provider, &manifest.mesh, key) {
+                Canary::Wanted(needed, secret) => (needed, secret),
+                Canary::None => continue,
+                Canary::Refused(why) => {
+                    built.facts.push(Fact {
+                        kind: ConditionType::Refused,
+                        subject: format!("{}/{}", provider.name, ConsumerName::CANARY),
+                        reason: Reason::RefusedValue,
+                        message: format!(
+                            "Meshkeeper's own login cannot be made, and without it only a person \
+                             lets logins go: {why}"
+                        ),
+                        action: Some(
+                            "`canary = false` in the provider's table does without".into(),
+                        ),
+                        final_at_once: true,
+                    });
+                    continue;
+                }
+            };
+            if let Some(secrets) = self.secrets {
+                secrets.hide(&secret);
+            }
+            let wish = needed.wish(Some(secret), key);
+            want(built, &needed, wish, SecretState::Ready);
+        }
+    }
+
     /// Refused entries keep what they had, and are told (O-29).
     fn add_refused(&self, built: &mut Built, manifest: &Manifest) {
         for refused in &manifest.refused {
@@ -233,6 +261,22 @@ impl Builder<'_> {
             });
         }
     }
+}
+
+fn want(built: &mut Built, needed: &Needed, wish: Wish, secret: SecretState) {
+    let wanted = Wanted {
+        consumer: needed.consumer.clone(),
+        login: needed.login.clone(),
+        digest: wish.digest(),
+        enabled: needed.enabled,
+        adopt: needed.adopt,
+        secret,
+    };
+    let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
+    of_provider.whole.wanted.push(wanted);
+    of_provider
+        .wishes
+        .insert(needed.consumer.clone(), Arc::new(wish));
 }
 
 fn keep(built: &mut Built, needed: &Needed) {

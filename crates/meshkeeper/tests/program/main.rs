@@ -23,6 +23,7 @@ mod planning;
 mod redis;
 mod removing;
 mod restarting;
+mod reverse;
 mod serving;
 mod speaking;
 mod storing;

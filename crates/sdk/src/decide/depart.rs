@@ -136,6 +136,18 @@ impl Core {
         Retired::Begun
     }
 
+    /// The store was wiped or put back from an older copy (B-6): nobody knows what happened since. What
+    /// leaves begins to leave anew, and without the words that were said before.
+    pub fn store_replaced(&mut self, now: Time) {
+        for i in &self.departing {
+            let slot = &mut self.slots[*i];
+            for (_, departure) in slot.record.departures_mut() {
+                departure.anew(now);
+            }
+            slot.dirty = true;
+        }
+    }
+
     /// A login is gone: the record says so by saying nothing of it; nothing is told by absence (B-5).
     pub(super) fn gone(&mut self, i: usize, login: &Login) {
         let slot = &mut self.slots[i];

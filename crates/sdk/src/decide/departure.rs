@@ -13,8 +13,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// A use in the moment of switching off is no use after it.
 const SETTLES: Duration = Duration::from_secs(5);
-/// A use that is newer by less is no news to be stored.
-const NEWS: Duration = Duration::from_secs(60);
+/// A use that is newer by less is the same one, told in other seconds.
+const NEWS: Duration = Duration::from_secs(2);
 
 /// That a login which leaves was used, or that somebody tried to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +94,15 @@ impl Departure {
             shown: None,
         }
     }
+    /// It begins to leave now, whatever came before. One that is off stays off for the whole grace.
+    pub(super) fn anew(&mut self, now: Time) {
+        *self = Self {
+            off_at: self.off_at.map(|_| now),
+            retired: self.retired,
+            used: self.used.take(),
+            ..Self::new(now)
+        };
+    }
     /// Where it stands.
     pub fn phase(&self) -> Phase {
         if self.off_at.is_some() {
@@ -110,6 +119,10 @@ impl Departure {
             Some(at) => self.used_since().map_or(at, |used| used.at.max(at)) + settings.grace,
             None => self.since + settings.remove_after,
         }
+    }
+    /// Whether a person let it go by name.
+    pub fn is_approved(&self) -> bool {
+        self.approved
     }
     /// When it may be dropped.
     pub(super) fn dropped_at(&self, settings: &Settings, can_disable: bool) -> Time {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Provisioner, StoreFault};
 use crate::bus::Fault;
-use crate::condition::Condition;
+use crate::condition::{Condition, Fact};
 use crate::decide::conditions::{Change, Seen};
 use crate::decide::{Happening, Mode, PassEnd, State, Step, Summary};
 use crate::event::{Event, EventKind, Fold};
@@ -39,6 +39,8 @@ pub struct Looked {
     pub steps: Vec<(usize, Step)>,
     /// In numbers.
     pub summary: Summary,
+    /// What it found and cannot fix.
+    pub facts: Vec<Fact>,
 }
 
 impl Provisioner {
@@ -72,6 +74,7 @@ impl Provisioner {
         Looked {
             steps,
             summary: end.summary,
+            facts: end.facts,
         }
     }
 
