@@ -43,6 +43,12 @@ pub struct ServerRecord {
     /// When logins were switched off without a person's approval, within the last hour.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent_removals: Vec<Time>,
+    /// Since when, and why, its logins cannot be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_fails: Option<Box<Unknown>>,
+    /// Since when, and why, it does not tell who is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_fail: Option<Box<Unknown>>,
     /// Logins on the server that are not ours, by its last list.
     #[serde(default, skip_serializing_if = "Strangers::are_none")]
     pub strangers: Strangers,
@@ -138,12 +144,8 @@ pub struct Core {
     pub(super) departing: BTreeSet<usize>,
     /// When the server's logins were listed whole, in this process.
     pub(super) listed_at: Option<Time>,
-    /// Since when, and why, they cannot be listed.
-    pub(super) list_fails: Option<Unknown>,
     /// So many more lists are read without waiting for their time.
     pub(super) relist: u8,
-    /// Since when, and why, nobody can tell who is in use.
-    pub(super) uses_fail: Option<Unknown>,
     pub(super) all_due: bool,
     /// When everyone who is not delayed is due again. Passes for a few do not move it.
     pub(super) regular_at: Time,
@@ -179,6 +181,8 @@ pub(super) struct Pass {
     pub(super) departures_decided: bool,
     /// Removals that wait for a writable server.
     pub(super) withheld: usize,
+    /// Whether our own login was asked for, and answered: it counts nowhere, and is evidence all the same.
+    pub(super) own: (bool, bool),
     /// Losses that a restart explains.
     pub(super) explained: usize,
     /// Losses of what was applied before.
@@ -207,9 +211,7 @@ impl Core {
             others_removed: 0,
             departing: BTreeSet::new(),
             listed_at: None,
-            list_fails: None,
             relist: 0,
-            uses_fail: None,
             all_due: false,
             regular_at: now,
             passes: 0,
@@ -334,8 +336,10 @@ impl ServerRecord {
         self.recent_removals
             .iter_mut()
             .for_each(|at| *at = at.not_after(now));
-        if let Some(down) = &mut self.down {
-            down.since = down.since.not_after(now);
+        let fails = [&mut self.list_fails, &mut self.uses_fail];
+        let fails = fails.into_iter().filter_map(|fails| fails.as_deref_mut());
+        for unknown in fails.chain(&mut self.down) {
+            unknown.since = unknown.since.not_after(now);
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Departure {
     /// A whole list that shows it with our mark was read then, first and again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) listed: Option<(Time, Time)>,
+    /// No login of ours proved those lists: they count only together with a person's word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unproven: bool,
     /// A whole list did not show it any more, first then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) missing: Option<Time>,
@@ -82,6 +85,7 @@ impl Departure {
             since: now,
             wish_last: now,
             listed: None,
+            unproven: false,
             missing: None,
             off_at: None,
             approved: false,
@@ -180,9 +184,19 @@ impl Departure {
         }
         news
     }
-    /// A whole list shows it with our mark. Answers whether that is news to be stored.
-    pub(super) fn shown(&mut self, now: Time, enabled: bool, apart: Duration) -> bool {
+    /// A list shows it with our mark. Answers whether that is news to be stored.
+    pub(super) fn shown(
+        &mut self,
+        now: Time,
+        enabled: bool,
+        apart: Duration,
+        proven: bool,
+    ) -> bool {
         self.shown = Some((now, enabled));
+        if proven && std::mem::take(&mut self.unproven) {
+            self.listed = None;
+        }
+        self.unproven |= !proven && self.listed.is_none();
         let back = self.missing.take().is_some();
         self.left_alone = None;
         match &mut self.listed {

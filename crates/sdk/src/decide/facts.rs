@@ -225,8 +225,9 @@ impl Core {
     }
 
     fn saw_server(&self, kind: ConditionType) -> Seen {
-        let asked = self.pass.summary.asked > 0;
-        let heard = asked && self.pass.summary.unknown < self.pass.summary.asked;
+        let (own_asked, own_heard) = self.pass.own;
+        let asked = self.pass.summary.asked > 0 || own_asked;
+        let heard = self.pass.summary.unknown < self.pass.summary.asked || own_heard;
         match kind {
             T::Paused | T::RemovalHeld => Seen::Good,
             _ if self.down => Seen::Nothing,
@@ -235,7 +236,9 @@ impl Core {
             T::BackendUnreachable if self.slots.iter().all(|s| s.wanted.is_none()) => Seen::Retired,
             T::BackendUnreachable if !asked && !self.caps.server => Seen::NotLooked,
             T::MassLoss if !heard => Seen::NotLooked,
-            T::LookUnknown if self.list_fails.is_some() || self.uses_fail.is_some() => {
+            T::LookUnknown
+                if self.server.list_fails.is_some() || self.server.uses_fail.is_some() =>
+            {
                 Seen::Nothing
             }
             T::ListDoubted | T::MarkDamaged if self.caps.list && !self.pass.list_proves => {

@@ -63,16 +63,12 @@ impl Core {
         let listed = match listed {
             Ok(listed) => listed,
             Err(error) => {
-                let since = self.list_fails.as_ref().map_or(now, |fails| fails.since);
-                self.list_fails = Some(Unknown {
-                    since,
-                    class: error.class(),
-                    why: error.message().into(),
-                });
+                let fails = &mut self.server.list_fails;
+                self.server_dirty |= Unknown::note(fails, now, error);
                 return;
             }
         };
-        self.list_fails = None;
+        self.server_dirty |= self.server.list_fails.take().is_some();
         if self.is_other_server() {
             return;
         }
@@ -166,8 +162,8 @@ impl Core {
             return;
         };
         match found.map(|l| (&l.mark, l.enabled)) {
-            // Nothing proves that the list is whole.
-            None if unguarded => departure.shown = None,
+            // Nothing proves that the list is whole; without a person's word it says nothing.
+            None if unguarded && !departure.approved => departure.shown = None,
             // A list that turned empty may be a lie: it is believed the second time.
             None => match departure.missing {
                 Some(first) if now.since(first) >= apart => self.gone(i, login),
@@ -179,7 +175,7 @@ impl Core {
                 }
             },
             Some((MarkSeen::OursFor(consumer), enabled)) if *consumer == slot.consumer => {
-                slot.dirty |= departure.shown(now, enabled, apart);
+                slot.dirty |= departure.shown(now, enabled, apart, !unguarded);
             }
             Some(_) => {
                 departure.shown = None;
@@ -258,7 +254,7 @@ impl Core {
     }
 
     fn orphan(&mut self, consumer: &ConsumerName, one: &Listed, now: Time) {
-        let apart = self.settings.remove_after;
+        let (apart, proven) = (self.settings.remove_after, !self.is_unguarded());
         let i = self.slot_for(consumer, &one.login);
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
@@ -266,7 +262,7 @@ impl Core {
             return;
         }
         let mut departure = Departure::new(now);
-        departure.shown(now, one.enabled, apart);
+        departure.shown(now, one.enabled, apart, proven);
         record.superseded.retain(|login| *login != one.login);
         if record.login == one.login && record.departure.is_none() {
             record.departure = Some(Box::new(departure));

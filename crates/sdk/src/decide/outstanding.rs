@@ -1,6 +1,8 @@
 //! What the other way round tells and cannot fix: removals that wait, are stuck or in use, and lists that
 //! prove nothing.
 
+use std::time::Duration;
+
 use super::core::Core;
 use super::depart::Leaver;
 use super::facts::{fact, length, silent_fact};
@@ -14,7 +16,7 @@ impl Core {
         self.held_facts(now, facts);
         self.list_facts(now, facts);
         for i in &self.departing {
-            leaving_facts(&self.slots[*i], now, facts);
+            leaving_facts(&self.slots[*i], now, self.settings.grace, facts);
         }
     }
 
@@ -50,7 +52,8 @@ impl Core {
     }
 
     fn list_facts(&self, now: Time, facts: &mut Vec<Fact>) {
-        let fails = self.list_fails.as_ref().or(self.uses_fail.as_ref());
+        let fails = self.server.list_fails.as_ref();
+        let fails = fails.or(self.server.uses_fail.as_ref());
         if let Some(fails) = fails
             && now.since(fails.since) >= self.settings.unknown_after
         {
@@ -80,7 +83,7 @@ impl Core {
 }
 
 /// What stands in the way of one consumer's logins that leave, each kind once.
-fn leaving_facts(slot: &Slot, now: Time, facts: &mut Vec<Fact>) {
+fn leaving_facts(slot: &Slot, now: Time, grace: Duration, facts: &mut Vec<Fact>) {
     let name = slot.consumer.as_str();
     let leavers = || slot.record.leavers(&slot.consumer);
     let told = |each: &dyn Fn(Leaver<'_>) -> Option<String>| {
@@ -97,6 +100,9 @@ fn leaving_facts(slot: &Slot, now: Time, facts: &mut Vec<Fact>) {
     }
     let in_use = |one: Leaver<'_>| {
         let used = one.departure.used_since()?;
+        if now >= used.at + grace {
+            return None;
+        }
         Some(format!(
             "`{}` is asked for no more and is in use: {}, {} ago",
             one.login,

@@ -43,8 +43,12 @@ impl Core {
         self.pass.mode = Some(mode);
         self.pass.plan.clone_from(&ask);
         let list = !self.down && !self.is_other_server() && self.wants_list(now);
+        // What is asked for no more is nobody's trouble.
         if !self.caps.list {
-            self.list_fails = None;
+            self.server_dirty |= self.server.list_fails.take().is_some();
+        }
+        if !self.caps.uses || self.departing.is_empty() {
+            self.server_dirty |= self.server.uses_fail.take().is_some();
         }
         PassPlan { mode, ask, list }
     }
@@ -160,6 +164,9 @@ impl Core {
         }
         self.pass.open -= 1;
         self.pass.summary.asked += self.counts(i);
+        if self.counts(i) == 0 {
+            self.pass.own = (true, answer.is_ok());
+        }
         match answer {
             Ok(Answer::Held(held)) => self.held(i, now, held),
             Ok(Answer::Lost(lost)) => self.lost(i, now, *lost),
@@ -312,7 +319,7 @@ impl Core {
         let before = self.server.bulk_timeouts;
         self.server.bulk_timeouts = match self.pass.mode {
             Some(Mode::Bulk) if self.pass.bulk_hung => before + 1,
-            _ if self.pass.summary.asked == 0 => before,
+            _ if self.pass.summary.asked == 0 && !self.pass.own.0 => before,
             _ => 0,
         };
         self.server_dirty |= before != self.server.bulk_timeouts;

@@ -126,6 +126,23 @@ pub struct Unknown {
     pub why: Box<str>,
 }
 
+impl Unknown {
+    /// A call of the server as a whole failed, again or for the first time. Answers whether that is news
+    /// to be stored.
+    pub(super) fn note(fails: &mut Option<Box<Unknown>>, now: Time, error: &Error) -> bool {
+        let before = fails.take();
+        let news = before
+            .as_ref()
+            .is_none_or(|before| before.class != error.class());
+        *fails = Some(Box::new(Unknown {
+            since: before.map_or(now, |before| before.since),
+            class: error.class(),
+            why: error.message().into(),
+        }));
+        news
+    }
+}
+
 impl Record {
     /// A record that says nothing yet.
     pub fn new(login: Login) -> Self {

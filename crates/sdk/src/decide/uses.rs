@@ -42,16 +42,12 @@ impl Core {
         let uses = match uses {
             Ok(uses) => uses,
             Err(error) => {
-                let since = self.uses_fail.as_ref().map_or(now, |fails| fails.since);
-                self.uses_fail = Some(Unknown {
-                    since,
-                    class: error.class(),
-                    why: error.message().into(),
-                });
+                let fails = &mut self.server.uses_fail;
+                self.server_dirty |= Unknown::note(fails, now, error);
                 return;
             }
         };
-        self.uses_fail = None;
+        self.server_dirty |= self.server.uses_fail.take().is_some();
         self.pass.uses_asked.extend(asked.iter().cloned());
         for ((i, login), used) in asked.iter().zip(uses) {
             let (Some(used), Some(slot)) = (used, self.slots.get_mut(*i)) else {

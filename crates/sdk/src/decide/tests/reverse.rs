@@ -432,3 +432,21 @@ fn r14_the_canary_is_no_consumer_in_any_number() {
     let fact = did.fact(ConditionType::RemovalHeld);
     assert_eq!(fact.reason, crate::condition::Reason::EmptyWish);
 }
+
+#[test]
+fn r14_lists_that_nothing_proved_count_for_nothing_once_there_is_a_canary() {
+    let mut rig = with_others(&[]);
+    rig.guarded = false;
+    lists_too(&mut rig, &[]);
+    rig.wish.wanted.retain(|w| !w.consumer.is_canary());
+    without(&mut rig, &["web"]);
+    assert_eq!(removals(&mut rig, 60), []);
+    rig.guarded = true;
+    lists_too(&mut rig, &[]);
+    let rest: Vec<Wanted> = rig.wish.wanted.clone();
+    rig.wish_for(rest);
+    rig.restart_and_wish();
+    let steps = removals(&mut rig, 30);
+    assert_eq!(steps.len(), 1);
+    assert!(steps[0].0 >= 11, "read twice anew: {steps:?}");
+}
