@@ -272,7 +272,9 @@ fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, 
             .map_err(store_fault)?;
         for (consumer, record) in records {
             let leaving = record.leavers(&consumer);
-            let leaving = leaving.filter(|one| one.departure.phase() == Phase::Leaving);
+            let leaving = leaving.filter(|one| {
+                one.departure.phase() == Phase::Leaving || !one.departure.is_approved()
+            });
             removals.extend(leaving.map(|one| (consumer.clone(), one.login.clone())));
         }
     }

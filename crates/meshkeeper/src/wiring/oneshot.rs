@@ -251,6 +251,7 @@ pub async fn plan(
         observers: Vec::new(),
         seed,
         tally: Arc::default(),
+        replaced: installation.is_some_and(|i| i.replaced.is_some()),
     };
     let mut outcome = Outcome::default();
     let seats = open_all(&common, &manifest, &plan.built, &stop, &mut outcome).await?;

@@ -138,7 +138,7 @@ impl Checker {
                 known.reapplied.clear();
                 // A stamp from the future counts as now.
                 if let Some(since) = &mut known.absent_since {
-                    *since = (now, self.epoch + 1);
+                    *since = (since.0.min(now), self.epoch + 1);
                 }
             }
         }

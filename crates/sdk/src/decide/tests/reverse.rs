@@ -450,3 +450,27 @@ fn r14_lists_that_nothing_proved_count_for_nothing_once_there_is_a_canary() {
     assert_eq!(steps.len(), 1);
     assert!(steps[0].0 >= 11, "read twice anew: {steps:?}");
 }
+
+#[test]
+fn r9_b6_a_store_that_was_put_back_lets_everybody_leave_anew() {
+    let mut rig = with_others(&[("ghost", "ghost")]);
+    without(&mut rig, &["web"]);
+    removals(&mut rig, 9);
+    approve_all(&mut rig);
+    rig.restart();
+    rig.core.store_replaced(rig.now);
+    rig.confirm_wish();
+    assert_eq!(rig.departure("web").since, rig.now);
+    assert!(!rig.departure("web").is_approved());
+    let steps = removals(&mut rig, 60);
+    assert_eq!(steps.len(), 2);
+    assert!(steps.iter().all(|s| s.0 >= 10), "{steps:?}");
+    rig.restart();
+    rig.core.store_replaced(rig.now);
+    rig.confirm_wish();
+    assert_eq!(
+        rig.departure("web").off_at,
+        Some(rig.now),
+        "the whole grace again"
+    );
+}
