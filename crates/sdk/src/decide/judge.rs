@@ -247,7 +247,11 @@ impl Core {
             }
             return;
         }
-        slot.dirty |= slot.record.taken.take().is_some();
+        if slot.record.taken.take().is_some() {
+            // What waited for that waits no more, whatever the clock does until it is applied (O-37).
+            slot.record.not_before = None;
+            slot.dirty = true;
+        }
         let step = match &wanted.secret {
             SecretState::Lost(_) => return,
             SecretState::New if known || claim != Claim::Free => {
