@@ -474,3 +474,20 @@ fn r9_b6_a_store_that_was_put_back_lets_everybody_leave_anew() {
         "the whole grace again"
     );
 }
+
+#[test]
+fn r14_on_a_server_that_takes_no_writes_the_canary_waits_quietly() {
+    let mut rig = Rig::held(&["web"]);
+    rig.guarded = true;
+    rig.server = Ok(Server {
+        read_only: Some("a standby".into()),
+        ..rig.server.clone().expect("up")
+    });
+    rig.wish_for(vec![wanted("web")]);
+    rig.lists_ours(&["web"]);
+    without_canary(&mut rig);
+    for _ in 0..20 {
+        let did = rig.next();
+        assert_eq!((did.steps.len(), did.kinds()), (0, vec![]));
+    }
+}
