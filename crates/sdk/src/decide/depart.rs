@@ -173,7 +173,6 @@ impl Core {
         let due = self.due_now(now, true);
         for (i, login, step) in due {
             let slot = &mut self.slots[i];
-            // Whoever is to be repaired keeps what it had before until it holds again.
             if slot.todo.is_none() {
                 slot.target = Some(login);
                 slot.todo = Some(step);
@@ -193,8 +192,13 @@ impl Core {
         let mut due = Vec::new();
         for i in &self.departing {
             let slot = &self.slots[*i];
+            // What a person retired goes only while its consumer is well without it.
+            let well = slot.wanted.is_none() || slot.state().is_fine();
+            if slot.kept || !well {
+                continue;
+            }
             let departures = slot.record.departures();
-            let free = departures.filter(|(login, _)| !slot.kept && !named.contains(login));
+            let free = departures.filter(|(login, _)| !named.contains(login));
             let mut steps = free.filter_map(|(login, departure)| {
                 let elder = slot.record.is_elder(login);
                 let step = self.step_due(departure, now, held, elder)?;

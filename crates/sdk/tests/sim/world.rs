@@ -1,5 +1,7 @@
 //! The driver on virtual time: processes, stores and people around the core, and what befalls them.
 
+mod lists;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -10,9 +12,9 @@ use mesh_sdk::decide::{
     Core, Mode, Record, SecretState, ServerRecord, Settings, Step, Stored, Wanted, WholeWish,
 };
 use mesh_sdk::provision::Digest;
-use mesh_sdk::{Answer, Class, ConsumerName, Error, Login, MarkSeen, Time};
+use mesh_sdk::{Answer, Class, ConsumerName, Error, Login, Time};
 
-use crate::backend::{Backend, CANARY, CANARY_PASSWORD, Mark, Want, named};
+use crate::backend::{Backend, CANARY, Mark, Want, named};
 use crate::check::{Broken, Checker, Heard};
 use crate::rng::Rng;
 
@@ -323,17 +325,6 @@ impl World {
         };
         self.core.set_wish(wish, self.now);
     }
-    /// What is asked for as our own login.
-    fn own_want(&self) -> Want {
-        Want {
-            consumer: ConsumerName::CANARY.to_owned(),
-            login: CANARY.to_owned(),
-            password: Some(CANARY_PASSWORD),
-            grants: 0,
-            enabled: !self.caps.disable,
-            adopt: false,
-        }
-    }
     fn sloppy_secret(&self, consumer: &str) -> SecretState {
         if self.forgotten.contains(consumer) {
             SecretState::New
@@ -382,73 +373,6 @@ impl World {
             self.end(&mut log);
         }
         log
-    }
-
-    fn list(&mut self) {
-        let list = self.back.list();
-        if let Ok(list) = &list {
-            let mut logins = BTreeSet::new();
-            let once = list.iter().all(|one| logins.insert(one.login.as_str()));
-            let own = list.iter().any(|one| {
-                let mark = MarkSeen::OursFor(ConsumerName::canary());
-                one.login.as_str() == CANARY && one.mark == mark
-            });
-            if once && own {
-                let ours = list.iter().filter_map(|one| match &one.mark {
-                    MarkSeen::OursFor(c) => Some((c.to_string(), one.login.to_string())),
-                    _ => None,
-                });
-                let ours: Vec<(String, String)> = ours.collect();
-                self.judge.lists(self.now, &ours);
-            }
-            self.note(|| format!("list {list:?}"));
-        }
-        let list = list.map(|list| self.tell_list(list));
-        if self.is(Sloppy::RepeatsTheList) {
-            match (&list, &self.last_list) {
-                (Ok(list), _) if list.iter().any(|one| one.login.as_str() == CANARY) => {
-                    self.last_list = Some(list.clone());
-                }
-                (_, Some(last)) => {
-                    self.core.listed(self.now, Ok(last));
-                    return;
-                }
-                _ => {}
-            }
-        }
-        self.core.listed(self.now, list.as_deref());
-    }
-    fn tell_list(&self, mut list: Vec<Listed>) -> Vec<Listed> {
-        if self.is(Sloppy::ForgesTheCanary) {
-            list.retain(|one| one.login.as_str() != CANARY);
-            let own = Login::new(CANARY).expect("a login");
-            let mark = MarkSeen::OursFor(ConsumerName::canary());
-            list.push(Listed::new(own, mark, false));
-        }
-        list
-    }
-
-    fn ask_for_uses(&mut self) {
-        let going = self.core.uses_to_ask(self.now);
-        if going.is_empty() {
-            return;
-        }
-        let logins = going.iter().map(|(_, login)| login.as_str());
-        let mut uses = self.back.uses(self.now, logins);
-        if self.is(Sloppy::HearsNoUse) {
-            uses = Ok(vec![None; going.len()]);
-        }
-        self.core.used(self.now, &going, uses.as_deref());
-    }
-
-    /// Every login that was superseded.
-    pub(crate) fn superseded(&self) -> Vec<(ConsumerName, Login)> {
-        let slots = self.core.slots().iter();
-        let all = slots.flat_map(|s| {
-            let logins = s.record.superseded.iter();
-            logins.map(|login| (s.consumer.clone(), login.clone()))
-        });
-        all.collect()
     }
 
     fn tell_pauses(&mut self) {
@@ -699,7 +623,9 @@ impl World {
         for slot in self.core.slots().iter().filter(|s| s.wanted.is_some()) {
             let consumer = slot.consumer.as_str();
             let told = told.contains(consumer) || told.contains("");
-            let fine = slot.state().is_fine();
+            // Where nothing can be written our own login waits quietly: nothing is removed either.
+            let waits = slot.consumer.is_canary() && self.back.read_only;
+            let fine = waits || slot.state().is_fine();
             self.judge.stands(consumer, self.now, fine, told, patience);
         }
     }

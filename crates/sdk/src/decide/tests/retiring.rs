@@ -191,3 +191,22 @@ fn r6_where_nothing_can_be_switched_off_a_use_puts_the_drop_off_too() {
     assert_eq!(removals(&mut rig, 23 * 60), []);
     assert_eq!(removals(&mut rig, 2 * 60).len(), 1);
 }
+
+#[test]
+fn r3_nothing_is_retired_while_its_consumer_is_not_well_without_it() {
+    for answer in [failing(Class::Denied), lost(Difference::Password)] {
+        let mut rig = renamed();
+        retire(&mut rig, "web");
+        removals(&mut rig, 8);
+        rig.says("web", answer.clone());
+        rig.after_create("web", answer);
+        let steps = removals(&mut rig, 30);
+        assert!(
+            steps.iter().all(|s| matches!(s.2, Step::Create(_))),
+            "{steps:?}"
+        );
+        rig.says("web", held());
+        let steps = removals(&mut rig, 90);
+        assert_eq!(steps.last().map(|s| s.2), Some(Step::Disable), "{steps:?}");
+    }
+}
