@@ -158,7 +158,11 @@ fn change(part: &Planned, slot: &Slot, step: Step) -> Line {
             "the adapter cannot be asked".to_owned(),
         ),
         Step::Disable => {
-            let why = "asked for no more: switched off, sessions ended; its data stays";
+            let departure = slot.record.departure_of(slot.going());
+            let why = match departure.is_some_and(|departure| departure.retired) {
+                true => "a person retired it: switched off, sessions ended; its data stays",
+                false => "asked for no more: switched off, sessions ended; its data stays",
+            };
             removal(part, slot, "disable", why)
         }
         Step::Remove => {
