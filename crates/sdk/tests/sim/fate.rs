@@ -174,9 +174,10 @@ impl Run {
             let other = !matches!(account.map(|a| &a.mark), Some(Mark::Ours(c)) if *c == consumer);
             if other && !wanted.contains(&login) {
                 world.back.accounts.remove(&login);
-                world.core.release(Some(&named(&consumer)), world.now);
-                world.judge.word(Some(&consumer));
             }
+            // Whatever is there now is judged anew by a person's word.
+            world.core.release(Some(&named(&consumer)), world.now);
+            world.judge.word(Some(&consumer));
         }
         let handed: Vec<String> = world
             .manifest
