@@ -125,7 +125,7 @@ condition_types! {
         "`mesh check` shows the line.";
     RemovalHeld Warning
         "Removals wait for a person: too many at once, the wish became empty, or nothing proves the server's list."
-        "`mesh plan` shows them; `mesh approve removals PROVIDER` lets exactly those go.";
+        "`mesh plan` shows them, with the word that lets exactly those go.";
     RemovalStuck Warning
         "A login that should go could not be taken away; it is tried again."
         "See the reason.";

@@ -41,6 +41,8 @@ pub enum EventKind {
     CameBack,
     /// Its login changed, and the old one stays.
     Superseded,
+    /// A login that was to leave is another's now.
+    HandedOver,
     /// A condition was raised.
     Raised,
     /// A condition changed.
@@ -49,6 +51,8 @@ pub enum EventKind {
     Cleared,
     /// A person said something.
     Word,
+    /// A person deleted data.
+    Purged,
 }
 
 impl EventKind {
@@ -70,10 +74,12 @@ impl EventKind {
             EventKind::Dropped => "dropped",
             EventKind::CameBack => "came_back",
             EventKind::Superseded => "superseded",
+            EventKind::HandedOver => "handed_over",
             EventKind::Raised => "raised",
             EventKind::Changed => "changed",
             EventKind::Cleared => "cleared",
             EventKind::Word => "word",
+            EventKind::Purged => "purged",
         }
     }
 }
@@ -125,6 +131,7 @@ impl Event {
             Happening::Dropped => EventKind::Dropped,
             Happening::CameBack => EventKind::CameBack,
             Happening::Superseded(_) => EventKind::Superseded,
+            Happening::HandedOver(_) => EventKind::HandedOver,
         }
     }
 
@@ -153,6 +160,9 @@ impl Event {
             Happening::SwitchedOff => "switched off, sessions ended; its data stays".to_owned(),
             Happening::Dropped => "the login is gone; its data stays".to_owned(),
             Happening::CameBack => "asked for again".to_owned(),
+            Happening::HandedOver(login) => {
+                format!("the login `{login}` is another's now, and stays as it is")
+            }
             Happening::Superseded(login) => format!("the old login `{login}` is kept as it is"),
             Happening::Retired(login) => format!("a person retires the old login `{login}`"),
         };
@@ -183,8 +193,10 @@ impl Event {
             | EventKind::Dropped
             | EventKind::CameBack
             | EventKind::Superseded
+            | EventKind::HandedOver
             | EventKind::Cleared
-            | EventKind::Word => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Word
+            | EventKind::Purged => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

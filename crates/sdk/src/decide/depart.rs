@@ -150,6 +150,16 @@ impl Core {
 
     /// A login is gone: the record says so by saying nothing of it; nothing is told by absence (B-5).
     pub(super) fn gone(&mut self, i: usize, login: &Login) {
+        self.end_departure(i, login);
+        self.happenings.push((i, Happening::Dropped));
+    }
+    /// A login is another's now, as a wish says and its mark shows: nothing of it leaves.
+    pub(super) fn hand_over(&mut self, i: usize, login: &Login) {
+        self.end_departure(i, login);
+        self.happenings
+            .push((i, Happening::HandedOver(login.clone())));
+    }
+    fn end_departure(&mut self, i: usize, login: &Login) {
         let slot = &mut self.slots[i];
         if slot.record.departure.is_some() && slot.record.login == *login {
             slot.record = slot.record.without_its_login();
@@ -161,7 +171,6 @@ impl Core {
         if !slot.record.leaves() {
             self.departing.remove(&i);
         }
-        self.happenings.push((i, Happening::Dropped));
     }
 
     /// Which removals are due now, behind the guards. One step for each consumer and pass.

@@ -7,7 +7,7 @@ use super::conditions::Seen;
 use super::core::Core;
 use super::record::{Last, Unknown};
 use super::settings::TUG_CHANGES;
-use super::slot::{Happening, SecretState, Slot};
+use super::slot::{Happening, SecretState, Slot, Wanted};
 use crate::answer::{Difference, Differences};
 use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
 use crate::error::Class;
@@ -129,19 +129,13 @@ impl Core {
         {
             facts.push(silent_fact(T::LookUnknown, name, unknown, now));
         }
-        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
         if let SecretState::Lost(why) = &wanted.secret {
-            push(T::SecretLost, Reason::NoVersion, why.clone());
+            facts.push(fact(T::SecretLost, name, Reason::NoVersion, why.clone()));
         }
         if record.taken == Some(wanted.digest) {
-            let hint = if wanted.adopt {
-                "; `adopt = true` needs the password that it has"
-            } else {
-                ""
-            };
-            let message = format!("the login `{}` exists and is not ours{hint}", record.login);
-            push(T::LoginTaken, Reason::Exists, message);
+            facts.push(taken_fact(slot, wanted));
         }
+        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
         if !wanted.enabled && !slot.consumer.is_canary() {
             let message = format!("`{}` is kept switched off", record.login);
             push(T::DisabledOnPurpose, Reason::AsDeclared, message);
@@ -259,6 +253,28 @@ impl Slot {
         let held = matches!(&record.last, Last::Held { warning: None, .. });
         let quiet = record.unknown.is_none() && record.failed.is_none() && record.taken.is_none();
         fine && held && quiet && !record.is_braked() && self.paused_until.is_none()
+    }
+}
+
+/// A login that was left alone; one of ours can be handed over.
+fn taken_fact(slot: &Slot, wanted: &Wanted) -> Fact {
+    let (name, record) = (slot.consumer.as_str(), &slot.record);
+    let words = record.taken_words(&slot.consumer);
+    let hint = match wanted.adopt {
+        true => "; taking it over needs the password that it has",
+        false => "",
+    };
+    let action = record.taken_from.is_some().then(|| {
+        format!("`mesh adopt {name} PROVIDER` hands it over, with the password that it has.")
+    });
+    Fact {
+        action,
+        ..fact(
+            T::LoginTaken,
+            name,
+            Reason::Exists,
+            format!("{words}{hint}"),
+        )
     }
 }
 

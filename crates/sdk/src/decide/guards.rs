@@ -158,6 +158,14 @@ impl Slot {
     }
 }
 
+impl Leaver<'_> {
+    /// Whether a person's word could let it go: nobody said it yet, nothing else is in its way, and it
+    /// is usable still. Where no list proves anything, whoever is off waits for that word, too.
+    pub fn may_be_let_go(&self, unguarded: bool) -> bool {
+        self.departure.may_wait() && (unguarded || self.departure.phase() == Phase::Leaving)
+    }
+}
+
 impl Departure {
     /// Nobody let it go yet, and nothing else is in its way.
     fn may_wait(&self) -> bool {

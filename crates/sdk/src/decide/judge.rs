@@ -100,7 +100,7 @@ impl Core {
         let waited = (record.awaiting_check, record.strikes, record.failures);
         let stood = (
             record.failed.take().is_some(),
-            record.taken.take().is_some(),
+            record.taken.take().is_some() | record.taken_from.take().is_some(),
         );
         slot.dirty |= (waited, stood, record.run) != ((false, 0, 0), (false, false), run_no);
         record.awaiting_check = false;
@@ -230,7 +230,19 @@ impl Core {
         }
     }
 
+    /// Whether the login that a look found was made by us for another consumer: with its password it is
+    /// handed over, and stays one of ours.
+    fn is_handed_over(&self, i: usize, lost: &Lost) -> bool {
+        let MarkSeen::OursFor(former) = &lost.mark else {
+            return false;
+        };
+        let login = &self.slots[i].record.login;
+        let former = self.slot_of(former).map(|j| &self.slots[j].record);
+        former.is_some_and(|record| record.had(login) && !record.is_elder(login))
+    }
+
     fn react(&mut self, i: usize, now: Time, lost: &Lost) {
+        let handed_over = self.is_handed_over(i, lost);
         let slot = &mut self.slots[i];
         let claim = claim(slot, lost);
         let (applied, known) = (slot.is_applied(), slot.is_known());
@@ -240,6 +252,10 @@ impl Core {
         if claim == Claim::Taken {
             let news = slot.record.taken != Some(wanted.digest);
             slot.record.taken = Some(wanted.digest);
+            slot.record.taken_from = match &lost.mark {
+                MarkSeen::OursFor(former) => Some(former.clone()),
+                _ => None,
+            };
             slot.record.not_before = Some(now + BRAKE_MAX);
             slot.dirty = true;
             if news {
@@ -249,6 +265,7 @@ impl Core {
         }
         if slot.record.taken.take().is_some() {
             // What waited for that waits no more, whatever the clock does until it is applied (O-37).
+            slot.record.taken_from = None;
             slot.record.not_before = None;
             slot.dirty = true;
         }
@@ -265,7 +282,7 @@ impl Core {
                 (false, _) => Why::Changed,
             }),
         };
-        slot.adopting = claim == Claim::Adopting;
+        slot.adopting = claim == Claim::Adopting && !handed_over;
         slot.todo = Some(step);
         self.pass.todo.push(i);
     }

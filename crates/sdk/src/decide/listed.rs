@@ -150,8 +150,26 @@ impl Core {
             let logins: Vec<Login> = departures.map(|(login, _)| login.clone()).collect();
             for login in logins {
                 let found = by_login.get(&login).copied();
-                self.listed_one(i, &login, now, found);
+                if found.is_some_and(|one| self.was_handed_over(i, one)) {
+                    self.hand_over(i, &login);
+                } else {
+                    self.listed_one(i, &login, now, found);
+                }
             }
+        }
+    }
+
+    /// Whether a login that leaves is somebody else's by now: a wish names it, and its mark is that
+    /// one's.
+    fn was_handed_over(&self, i: usize, found: &Listed) -> bool {
+        match &found.mark {
+            MarkSeen::OursFor(owner) if *owner == self.slots[i].consumer => false,
+            MarkSeen::OursFor(owner) => {
+                let owner = self.slot_of(owner).map(|j| &self.slots[j]);
+                owner.is_some_and(|slot| slot.named() == Some(&found.login))
+            }
+            MarkSeen::Foreign => self.elsewhere.contains(&found.login),
+            _ => false,
         }
     }
 

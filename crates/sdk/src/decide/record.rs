@@ -9,7 +9,7 @@ use super::departure::Departure;
 use super::settings::Settings;
 use crate::answer::{Differences, Proof};
 use crate::error::{Class, Error};
-use crate::name::Login;
+use crate::name::{ConsumerName, Login};
 use crate::provision::Digest;
 use crate::time::Time;
 
@@ -68,6 +68,9 @@ pub struct Record {
     /// The wish that met a login which is not ours (H-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Digest>,
+    /// Whose of ours that login is, by its mark: a person may hand it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<ConsumerName>,
     /// Asked for no more: how far its removal has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departure: Option<Box<Departure>>,
@@ -164,6 +167,7 @@ impl Record {
             failed: None,
             not_before: None,
             taken: None,
+            taken_from: None,
             departure: None,
             superseded: Vec::new(),
             others: BTreeMap::new(),
@@ -227,6 +231,7 @@ impl Record {
         self.failed = None;
         self.not_before = None;
         self.taken = None;
+        self.taken_from = None;
         stood
     }
     /// Forgets that it was held, and keeps that the login is ours: it was switched off on purpose, and
@@ -236,6 +241,21 @@ impl Record {
             self.intent = Some(applied);
         }
         self.last = Last::Never;
+    }
+    /// Whose a login is that was left alone, for people.
+    pub fn taken_words(&self, consumer: &ConsumerName) -> String {
+        let login = self.login.as_str().escape_debug();
+        match &self.taken_from {
+            Some(former) if former == consumer => {
+                format!("the login `{login}` is this consumer's under another provider's name")
+            }
+            Some(former) => format!("the login `{login}` is `{former}`'s, of this mesh"),
+            None => format!("the login `{login}` exists and is not ours"),
+        }
+    }
+    /// Whether one of this consumer's logins, now or before, is this one.
+    pub fn had(&self, login: &Login) -> bool {
+        self.claims(login) || self.superseded.contains(login) || self.departure_of(login).is_some()
     }
     /// Whether it is braked: lost again after success, or in a tug of war.
     pub fn is_braked(&self) -> bool {

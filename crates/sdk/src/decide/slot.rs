@@ -263,4 +263,6 @@ pub enum Happening {
     Superseded(Login),
     /// A person lets a login go that its consumer had before.
     Retired(Login),
+    /// A login that was to leave is another consumer's or provider's now.
+    HandedOver(Login),
 }

@@ -4,6 +4,7 @@ mod applying;
 mod asking;
 mod braking;
 mod guarding;
+mod handing;
 mod owning;
 mod removing;
 mod retiring;
