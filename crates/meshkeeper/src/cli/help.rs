@@ -7,12 +7,9 @@ use clap::Command;
 /// Words that exist and are refused, each with the part that it comes with.
 const NOT_BUILT: &[(&str, &str)] = &[
     ("rotate", "rotation"),
-    ("retire", "rotation"),
-    ("purge", "purging"),
     ("wait", "tasks"),
     ("task", "tasks"),
     ("tasks", "tasks"),
-    ("import", "importing"),
     ("bus", "the NATS bus"),
     ("agent", "tasks"),
 ];
@@ -28,7 +25,15 @@ pub fn not_built(word: &str) -> Option<&'static str> {
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "To get going",
-        &["init", "check", "demo", "adapters", "schema", "completions"],
+        &[
+            "init",
+            "check",
+            "demo",
+            "import",
+            "adapters",
+            "schema",
+            "completions",
+        ],
     ),
     ("The work", &["up", "apply", "plan"]),
     (
@@ -45,7 +50,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "A person's word",
-        &["adopt", "approve", "ack", "silence", "pause", "resume"],
+        &[
+            "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
+        ],
     ),
     ("For authors of adapters", &["conformance"]),
 ];
@@ -60,6 +67,10 @@ const EXITS: &[(&str, &str)] = &[
         "0 in order (warnings too) · 1 a mistake, or the file could not be read",
     ),
     ("demo", "0 it healed · 1 it could not be shown"),
+    (
+        "import",
+        "0 printed, or nothing to import · 1 the server could not be asked",
+    ),
     ("adapters", "0"),
     ("schema", "0"),
     ("completions", "0"),
@@ -75,6 +86,22 @@ const EXITS: &[(&str, &str)] = &[
     (
         "status",
         "0 all held, no warning or error stands · 3 something is unknown, pending, braked or lost · 1 could not tell",
+    ),
+    (
+        "approve",
+        "0 said · 1 nothing waits, another set waits than the named one, or none was named",
+    ),
+    (
+        "adopt",
+        "0 said · 1 it is not asked for, or nothing knows its password",
+    ),
+    (
+        "retire",
+        "0 said · 1 there is no such login, or several and none was named",
+    ),
+    (
+        "purge",
+        "0 shown, deleted, or nothing there · 1 refused, or the server could not be asked",
     ),
     (
         "doctor",

@@ -21,6 +21,8 @@ pub enum Word {
     Demo,
     /// Show the kinds of backend: what each can do, what it cannot, and which keys it takes
     Adapters(AdaptersArgs),
+    /// Print tables for the logins that a server holds already, to append to the manifest
+    Import(ImportArgs),
     /// Print the manifest's JSON Schema, for editors
     Schema,
     /// Print a completion script for a shell
@@ -52,6 +54,10 @@ pub enum Word {
     Adopt(AdoptArgs),
     /// Let happen what waits for a person's word
     Approve(ApproveArgs),
+    /// Let a login go that its consumer had before another one
+    Retire(RetireArgs),
+    /// Delete the data that a removed consumer left: the only way to delete data
+    Purge(PurgeArgs),
     /// Say that a condition is known and being worked on
     Ack(SilenceArgs),
     /// Keep a condition from counting, for a while and with a reason
@@ -64,12 +70,6 @@ pub enum Word {
     /// Give a consumer a new password
     #[command(hide = true)]
     Rotate(Rest),
-    /// Retire the old password of a rotation
-    #[command(hide = true)]
-    Retire(Rest),
-    /// Delete a removed consumer's data
-    #[command(hide = true)]
-    Purge(Rest),
     /// Wait until a condition or provision is as wanted
     #[command(hide = true)]
     Wait(Rest),
@@ -79,9 +79,6 @@ pub enum Word {
     /// List tasks
     #[command(hide = true)]
     Tasks(Rest),
-    /// Make a manifest from an existing server
-    #[command(hide = true)]
-    Import(Rest),
     /// Set up, export, import and adopt the bus
     #[command(hide = true)]
     Bus(Rest),
@@ -121,6 +118,13 @@ pub struct CheckArgs {
 pub struct AdaptersArgs {
     /// Tell all of one kind
     pub kind: Option<String>,
+}
+
+/// `import`.
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    /// The provider, whose table the manifest has
+    pub provider: String,
 }
 
 /// `completions`.
@@ -244,6 +248,10 @@ pub struct ApproveArgs {
     pub what: Approval,
     /// The provider
     pub provider: String,
+    /// The set of removals, as `plan` and `status` name it. Without it they are shown, and asked about
+    /// on a terminal
+    #[arg(long, value_name = "SET")]
+    pub set: Option<String>,
 }
 
 /// What can wait for a person's word.
@@ -253,6 +261,31 @@ pub enum Approval {
     Server,
     /// The removals that are held back: let exactly those go
     Removals,
+}
+
+/// `retire`.
+#[derive(Debug, Clone, Args)]
+pub struct RetireArgs {
+    /// The consumer
+    pub consumer: String,
+    /// The provider
+    pub provider: String,
+    /// The login that it had before; needed where there are several
+    pub login: Option<String>,
+}
+
+/// `purge`.
+#[derive(Debug, Clone, Args)]
+pub struct PurgeArgs {
+    /// The provider
+    pub provider: String,
+    /// The data: a database, a vhost
+    // Not called `data`: that is the data folder, of every word.
+    #[arg(value_name = "DATA")]
+    pub what: String,
+    /// Delete it: the name of the data, typed again. Without it, it is only shown
+    #[arg(long, value_name = "DATA", allow_hyphen_values = true)]
+    pub confirm: Option<String>,
 }
 
 /// `ack` and `silence`.

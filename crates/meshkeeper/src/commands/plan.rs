@@ -9,7 +9,7 @@ use super::Context;
 use super::online::{Online, run_fault};
 use crate::errors::{EXIT_CHANGES, EXIT_FAILED, Fault};
 use crate::printer::{Table, Tone};
-use crate::status::time_text;
+use crate::status::{self, RemovalSet, time_text};
 use crate::wiring::oneshot::{self, Plan, Planned};
 
 /// One line of a plan.
@@ -34,6 +34,8 @@ struct Answer {
     own: Vec<Line>,
     unknown: Vec<Line>,
     problems: Vec<String>,
+    /// What is leaving, by provider, as an approval names it.
+    removals: Vec<RemovalSet>,
 }
 
 /// Runs it.
@@ -54,7 +56,11 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     if cx.printer.is_json() {
         cx.printer.json(&answer);
     } else {
-        show(cx, &answer);
+        let is_held = |set: &RemovalSet| {
+            let mut held = plan.loops.iter().filter(|part| part.held.is_some());
+            held.any(|part| part.label.split('@').next() == Some(set.provider.as_str()))
+        };
+        show(cx, &answer, is_held);
     }
     let not_told = !answer.unknown.is_empty() || !answer.problems.is_empty();
     Ok(match (not_told, answer.changes.is_empty()) {
@@ -72,6 +78,7 @@ fn answer_of(plan: &Plan) -> Answer {
         own: Vec::new(),
         unknown: Vec::new(),
         problems: Vec::new(),
+        removals: removals(plan),
     };
     for part in &plan.loops {
         for (slot, step) in &part.steps {
@@ -111,6 +118,14 @@ fn answer_of(plan: &Plan) -> Answer {
         serious.then(|| format!("{}: {}", fact.subject, fact.message))
     }));
     answer
+}
+
+fn removals(plan: &Plan) -> Vec<RemovalSet> {
+    let parts = plan.loops.iter();
+    status::sets_by_provider(parts.flat_map(|part| {
+        let going = part.going.iter().cloned();
+        going.map(|pair| (part.label.as_str(), pair))
+    }))
 }
 
 fn line(part: &Planned, slot: &Slot, action: &'static str, why: String) -> Line {
@@ -224,7 +239,7 @@ fn waiting(part: &Planned, slot: &Slot) -> Line {
     let why = match &slot.wanted {
         Some(wanted) => match &wanted.secret {
             mesh_sdk::decide::SecretState::Lost(why) => why.clone(),
-            _ if slot.record.taken.is_some() => "the login exists and is not ours".to_owned(),
+            _ if slot.record.taken.is_some() => slot.record.taken_words(&slot.consumer),
             _ => "braked: lost again after each repair".to_owned(),
         },
         None => String::new(),
@@ -232,7 +247,7 @@ fn waiting(part: &Planned, slot: &Slot) -> Line {
     line(part, slot, "waits", why)
 }
 
-fn show(cx: &Context<'_>, answer: &Answer) {
+fn show(cx: &Context<'_>, answer: &Answer, is_held: impl Fn(&RemovalSet) -> bool) {
     let mut table = Table::new(vec!["ACTION", "PROVIDER", "CONSUMER", "LOGIN", "WHY"]);
     let all = answer
         .changes
@@ -263,6 +278,8 @@ fn show(cx: &Context<'_>, answer: &Answer) {
     if !table.is_empty() {
         cx.printer.table(&table);
     }
+    let held = answer.removals.iter().filter(|set| is_held(set));
+    held.for_each(|set| cx.printer.answer(&set.line()));
     answer
         .problems
         .iter()

@@ -1,7 +1,7 @@
 //! `mesh status`: the whole picture on one screen.
 
 use mesh_sdk::Time;
-use mesh_sdk::condition::Severity;
+use mesh_sdk::condition::{ConditionType, Severity};
 use mesh_sdk::decide::State;
 
 use super::Context;
@@ -101,6 +101,7 @@ pub(super) fn show_top<'l>(
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     leftovers(cx, picture);
+    held(cx, picture);
     strangers(cx, picture);
     conditions(cx, &picture.conditions, picture.at);
     summary(cx, picture);
@@ -273,6 +274,20 @@ fn leftovers(cx: &Context<'_>, picture: &Picture) {
     if !table.is_empty() {
         cx.printer.answer("");
         cx.printer.table(&table);
+    }
+}
+
+/// Removals that wait for a person, with the word that lets exactly these go.
+fn held(cx: &Context<'_>, picture: &Picture) {
+    for set in &picture.removals {
+        let is_held = picture.conditions.iter().any(|one| {
+            let id = &one.condition.id;
+            let about = id.subject.split('@').next();
+            id.kind == ConditionType::RemovalHeld && about == Some(set.provider.as_str())
+        });
+        if is_held {
+            cx.printer.answer(&set.line());
+        }
     }
 }
 

@@ -65,6 +65,13 @@ pub(crate) fn same_logins(
     });
 }
 
+/// Whether two providers are, at least in part, one server.
+pub(crate) fn share_a_server(a: &Provider, b: &Provider) -> bool {
+    let kind = |provider: &Provider| provider.kind.descriptor.kind;
+    let there = |name: &str| b.nodes.iter().any(|node| node.name == name);
+    kind(a) == kind(b) && a.nodes.iter().any(|node| there(&node.name))
+}
+
 /// Logins that other providers' consumers ask for on the servers of each provider, as far as they can be
 /// read.
 pub fn asked_elsewhere(manifest: &Manifest) -> BTreeMap<ProviderName, Vec<Login>> {

@@ -11,6 +11,7 @@ mod across;
 mod auth;
 mod consumer;
 mod fields;
+pub mod imported;
 mod kinds;
 mod mask;
 mod nearest;
@@ -40,7 +41,7 @@ pub use across::asked_elsewhere;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
-pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless};
+pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless, text_of as text};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
 pub use timing::{LENGTHS, Timing};
 pub use with_secrets::{refusal, with_secrets};
@@ -255,6 +256,26 @@ impl Manifest {
                 .names
                 .needs
                 .contains(&(consumer.to_owned(), provider.to_owned()))
+    }
+    /// The providers that share a server with this one, itself among them: their logins are the same.
+    pub fn beside<'m>(&'m self, provider: &'m Provider) -> impl Iterator<Item = &'m Provider> {
+        let all = self.providers.values();
+        all.filter(move |other| across::share_a_server(provider, other))
+    }
+    /// Every login that is asked for on this provider's servers, as far as it can be read, under whatever
+    /// provider's name.
+    pub fn logins_on(&self, provider: &Provider) -> HashSet<&str> {
+        let names: HashSet<&str> = self.beside(provider).map(|one| one.name.as_str()).collect();
+        let asked = self.provisions.iter();
+        let asked = asked
+            .filter(|needed| names.contains(needed.provider.as_str()))
+            .map(|needed| needed.login.as_str());
+        let refused = self.refused.iter().filter(|one| {
+            let here = one.provider.as_deref();
+            here.is_none_or(|name| names.contains(name))
+        });
+        let refused = refused.filter_map(|one| one.login.as_deref().or(one.consumer.as_deref()));
+        asked.chain(refused).collect()
     }
     /// The provisions of one provider.
     pub fn provisions_of<'m>(

@@ -73,7 +73,8 @@ pub fn read_unless(
     Ok((!is_known).then(|| parse(path, text, kinds)))
 }
 
-pub(crate) fn text_of(path: &Path) -> Result<String, ReadFault> {
+/// A manifest's text, as it is.
+pub fn text_of(path: &Path) -> Result<String, ReadFault> {
     let unreadable = |reason: String| ReadFault::Unreadable {
         path: path.to_owned(),
         reason,

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod read;
+mod removals;
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,9 @@ use serde::Serialize;
 
 pub use conditions::conditions;
 pub use read::{
-    Head, One, loops, providers, read, read_conditions, read_head, read_one, read_rest,
+    Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
 };
+pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
 
 /// The whole picture: `status --json` is this object.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +44,8 @@ pub struct Picture {
     pub hosts: [(); 0],
     /// Logins that nobody asks for any more and that are still there.
     pub leftovers: Vec<Leftover>,
+    /// What is leaving each provider and may be let go, as the set that an approval names.
+    pub removals: Vec<RemovalSet>,
     /// Logins of others, by provider, where they were counted.
     pub strangers: BTreeMap<String, Strangers>,
 }

@@ -11,7 +11,8 @@ use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::conditions::conditions;
-use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView};
+use super::removals::{sets_by_provider, waiting};
+use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
 use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry};
 
@@ -63,7 +64,7 @@ pub async fn read_conditions(
 /// Reads all the rest.
 pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFault> {
     let conditions = read_conditions(bus, &head).await?;
-    let (provisions, leftovers) = provisions(bus, &head.providers, &head.loops).await?;
+    let (provisions, leftovers, removals) = provisions(bus, &head.providers, &head.loops).await?;
     let strangers = strangers(&head.loops);
     Ok(Picture {
         mesh: head.mesh,
@@ -76,6 +77,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         rotations: [],
         hosts: [],
         leftovers,
+        removals,
         strangers,
     })
 }
@@ -172,6 +174,17 @@ pub async fn providers(bus: &dyn Bus) -> Result<Vec<ProviderEntry>, Fault> {
     parsed.collect()
 }
 
+/// The names under which the records of one provider's nodes are kept.
+pub fn labels_of(known: &[ProviderEntry], name: &ProviderName) -> Vec<String> {
+    let entries = known.iter().filter(|entry| entry.provider == *name);
+    let loops = entries.flat_map(|entry| &entry.loops);
+    let label = |name: &String| {
+        name.split_once('/')
+            .map_or(name.clone(), |(_, l)| l.to_owned())
+    };
+    loops.map(label).collect()
+}
+
 /// Every loop of the providers that are in the manifest, with what it keeps.
 pub async fn loops(
     bus: &dyn Bus,
@@ -227,7 +240,7 @@ fn view_of(
     }
 }
 
-type Provisions = (Vec<ProvisionView>, Vec<Leftover>);
+type Provisions = (Vec<ProvisionView>, Vec<Leftover>, Vec<RemovalSet>);
 
 async fn provisions(
     bus: &dyn Bus,
@@ -244,6 +257,7 @@ async fn provisions(
         }
     }
     let (mut provisions, mut leftovers) = (Vec::new(), Vec::new());
+    let mut going = Vec::new();
     for provider in providers.iter().filter(|p| !p.gone) {
         let mut wanted = by_provider.remove(&provider.provider).unwrap_or_default();
         wanted.sort_by(|a, b| a.consumer.cmp(&b.consumer));
@@ -257,6 +271,8 @@ async fn provisions(
                 Err(fault) => return Err(fault.into()),
             };
             let times = provider.removal_times();
+            let waiting = waiting(node.records.iter()).into_iter();
+            going.extend(waiting.map(|pair| (provider.provider.as_str(), pair)));
             add_leftovers(&mut leftovers, &node.label, &node.records, &times);
             nodes.push(node);
         }
@@ -266,7 +282,7 @@ async fn provisions(
     for refused in by_provider.into_values().flatten() {
         provisions.push(provision(&refused, &[], None));
     }
-    Ok((provisions, leftovers))
+    Ok((provisions, leftovers, sets_by_provider(going)))
 }
 
 /// What is kept of one node.
@@ -370,7 +386,7 @@ fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> 
         if worst.is_none_or(|before| state > before) {
             worst = Some(state);
             view.state = state;
-            let why = record.and_then(|record| why(state, record));
+            let why = record.and_then(|record| why(state, &entry.consumer, record));
             let why = why.map(|why| {
                 if nodes.len() > 1 {
                     format!("{}: {why}", node.label)
@@ -411,7 +427,7 @@ fn checked_at(record: &Record, last_pass: Option<Time>) -> Option<Time> {
     }
 }
 
-fn why(state: State, record: &Record) -> Option<String> {
+fn why(state: State, consumer: &ConsumerName, record: &Record) -> Option<String> {
     let lost = match &record.last {
         Last::Lost {
             differences,
@@ -428,9 +444,7 @@ fn why(state: State, record: &Record) -> Option<String> {
     };
     match state {
         State::Unknown => record.unknown.as_ref().map(|u| u.why.to_string()),
-        State::Refused if record.taken.is_some() => {
-            Some("the login exists and is not ours".to_owned())
-        }
+        State::Refused if record.taken.is_some() => Some(record.taken_words(consumer)),
         State::Held | State::Disabled => lost,
         _ => record.failed.as_ref().map(ToString::to_string).or(lost),
     }

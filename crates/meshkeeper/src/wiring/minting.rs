@@ -5,7 +5,7 @@ use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 use mesh_bus::mint;
-use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Put, Write};
+use mesh_sdk::bus::{Bucket, Expect, Fault, Put, Write};
 use mesh_sdk::harness::{Mint, MintFault, Minted};
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
@@ -191,11 +191,12 @@ impl Minter {
             ))
         });
         let wishes: Minted = wishes.collect();
-        let made: Vec<WishEntry> = wishes
-            .iter()
-            .flatten()
-            .map(|wish| entry(provider, wish))
-            .collect();
+        let kind = manifest.providers.get(provider).map(|known| &known.kind);
+        let made = wishes.iter().flatten().map(|wish| WishEntry {
+            data: kind.and_then(|kind| kind.data_of(wish)),
+            ..entry(provider, wish)
+        });
+        let made: Vec<WishEntry> = made.collect();
         match self.publish(&made).await {
             Ok(()) => wishes,
             Err(fault) => wishes
@@ -208,35 +209,42 @@ impl Minter {
     /// Puts the wishes with their passwords on the bus, whoever else writes them meanwhile.
     async fn publish(&self, made: &[WishEntry]) -> Result<(), Fault> {
         let bus = &self.secrets.bus;
-        let mut open: Vec<(Key, Vec<u8>)> = Vec::with_capacity(made.len());
-        for entry in made {
-            let value = serde_json::to_vec(entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-            open.push((entry.key(), value));
-        }
+        let mut open: Vec<WishEntry> = made.to_vec();
         for _ in 0..TRIES {
             let mut writes = Vec::with_capacity(open.len());
-            for (key, value) in &open {
-                let current = bus.get(Bucket::Wish, key).await?;
-                if current.as_ref().is_some_and(|e| e.value == *value) {
+            let mut written = Vec::with_capacity(open.len());
+            for entry in open {
+                let current = bus.get(Bucket::Wish, &entry.key()).await?;
+                let known = |e: &mesh_sdk::bus::Entry| serde_json::from_slice(&e.value).ok();
+                let before: Option<WishEntry> = current.as_ref().and_then(known);
+                let entry = match &before {
+                    Some(before) => entry.remembering(before),
+                    None => entry,
+                };
+                if before.as_ref() == Some(&entry) {
                     continue;
                 }
                 writes.push(Write {
-                    key: key.clone(),
+                    key: entry.key(),
                     expect: current.map_or(Expect::Absent, |e| Expect::At(e.rev)),
-                    value: value.clone(),
+                    value: serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?,
                 });
+                written.push(entry);
             }
             if writes.is_empty() {
                 return Ok(());
             }
-            let puts = bus.put_each(Bucket::Wish, writes.clone()).await?;
-            let undone = writes.into_iter().zip(puts);
+            let puts = bus.put_each(Bucket::Wish, writes).await?;
+            let undone = written.into_iter().zip(puts);
             let undone = undone.filter(|(_, put)| !matches!(put, Put::Done(_)));
-            open = undone.map(|(write, _)| (write.key, write.value)).collect();
+            open = undone.map(|(entry, _)| entry).collect();
         }
         match open.first() {
             None => Ok(()),
-            Some((key, _)) => Err(Fault::Unreachable(format!("{key} could not be written"))),
+            Some(entry) => {
+                let key = entry.key();
+                Err(Fault::Unreachable(format!("{key} could not be written")))
+            }
         }
     }
 }
@@ -251,6 +259,7 @@ fn entry(provider: &ProviderName, wish: &Wish) -> WishEntry {
         enabled: wish.enabled(),
         adopt: wish.adopt(),
         why: None,
+        data: None,
     }
 }
 

@@ -8,7 +8,7 @@ use mesh_sdk::condition::ConditionType;
 use mesh_sdk::decide::{Settings, Slot, Step, Summary};
 use mesh_sdk::harness::{Mint, MintFault, PassReport, ProviderWish, StoreFault};
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{ConsumerName, Marker, ProviderName, Secret, Wish};
+use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret, Wish};
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::{self, Common, OpenFault};
@@ -174,6 +174,8 @@ pub struct Planned {
     pub steps: Vec<(Slot, Step)>,
     /// Whose logins are leaving.
     pub leaving: Vec<Slot>,
+    /// Whom of those a person's word could let go.
+    pub going: Vec<(ConsumerName, Login)>,
     /// Why none of them goes without a person's word, if none does.
     pub held: Option<String>,
     /// The times of a removal's steps.
@@ -302,6 +304,11 @@ async fn planned(mut seat: Seat, keeps: &'static str) -> Planned {
             .iter()
             .filter(|s| s.record.leaves())
             .cloned()
+            .collect(),
+        going: core
+            .leavers()
+            .filter(|one| one.may_be_let_go(core.is_unguarded()))
+            .map(|one| (one.consumer.clone(), one.login.clone()))
             .collect(),
         held: looked
             .facts

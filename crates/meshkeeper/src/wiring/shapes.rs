@@ -32,6 +32,10 @@ pub struct WishEntry {
     /// Why it is refused or kept, or its secret lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The data that its values speak of, or ever spoke of, under the names of `mesh purge`; `None` where
+    /// nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Vec<String>>,
 }
 
 /// Where a consumer stands in the manifest.
@@ -52,6 +56,18 @@ impl WishEntry {
     /// Its key.
     pub fn key(&self) -> Key {
         Key::of(&[self.provider.as_str(), self.consumer.as_str()])
+    }
+    /// The same, with what an earlier entry knew of its data.
+    #[must_use]
+    pub fn remembering(mut self, before: &WishEntry) -> Self {
+        let Some(old) = &before.data else {
+            return self;
+        };
+        let data = self.data.get_or_insert_default();
+        let new: Vec<String> = old.iter().filter(|d| !data.contains(d)).cloned().collect();
+        data.extend(new);
+        data.sort();
+        self
     }
     /// As decisions see it; `None` where there is nothing to decide on.
     pub fn wanted(&self) -> Option<Wanted> {

@@ -12,7 +12,7 @@ use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 use super::canary::{self, Canary};
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
+use crate::manifest::{KindInfo, Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -94,7 +94,8 @@ impl Builder<'_> {
             let before = known
                 .get_mut(&needed.provider)
                 .and_then(|k| k.remove(&needed.consumer));
-            self.add(&mut built, needed, before.unwrap_or(Known::Nothing));
+            let kind = manifest.providers.get(&needed.provider).map(|p| &p.kind);
+            self.add(&mut built, needed, before.unwrap_or(Known::Nothing), kind);
         }
         let given = std::mem::take(&mut built.given);
         if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
@@ -113,7 +114,7 @@ impl Builder<'_> {
         Ok(built)
     }
 
-    fn add(&self, built: &mut Built, needed: &Needed, before: Known) {
+    fn add(&self, built: &mut Built, needed: &Needed, before: Known, kind: Option<&Arc<KindInfo>>) {
         let (secret, state) = match self.password(built, needed, before) {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
             Password::New => {
@@ -141,9 +142,10 @@ impl Builder<'_> {
             SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
             SecretState::Ready | SecretState::New => (Standing::Wanted, None),
         };
-        built
-            .entries
-            .push(entry(needed, standing, Some(&wish), why));
+        built.entries.push(WishEntry {
+            data: kind.and_then(|kind| kind.data_of(&wish)),
+            ..entry(needed, standing, Some(&wish), why)
+        });
         want(built, needed, wish, state);
     }
 
@@ -258,6 +260,7 @@ impl Builder<'_> {
                 enabled: true,
                 adopt: false,
                 why: Some(refused.why.clone()),
+                data: None,
             });
         }
     }
@@ -299,6 +302,7 @@ fn entry(
         enabled: needed.enabled,
         adopt: needed.adopt,
         why,
+        data: None,
     }
 }
 
