@@ -168,6 +168,22 @@ impl Lab {
         };
         standing.iter().map(name).collect()
     }
+    /// Lets exactly those go that are shown as leaving a provider now.
+    #[track_caller]
+    pub(crate) fn approve(&self, provider: &str) -> Ran {
+        let set = self.removal_set(provider);
+        self.mesh(&["approve", "removals", provider, "--set", &set])
+    }
+    /// The name of the set that is leaving a provider.
+    #[track_caller]
+    pub(crate) fn removal_set(&self, provider: &str) -> String {
+        let status = self.status();
+        let sets = status["removals"].as_array().expect("removals");
+        let of = sets.iter().find(|set| set["provider"] == provider);
+        let set = of.and_then(|set| set["set"].as_str());
+        set.unwrap_or_else(|| panic!("nothing leaves: {status:#}"))
+            .to_owned()
+    }
     /// Starts `mesh up`.
     pub(crate) fn up(&self, args: &[&str]) -> Up {
         let mut all = vec!["up"];

@@ -93,7 +93,7 @@ fn r14_without_it_only_a_person_lets_go() {
     lab.mesh(&["plan"])
         .says("without a canary")
         .says("stays: keys");
-    lab.mesh(&["approve", "removals", "cache"]).ends(0);
+    lab.approve("cache").ends(0);
     until_true("it is switched off", 20, || {
         (is_off(&redis, "web"), redis.user("web"))
     });
