@@ -49,6 +49,8 @@ pub enum EventKind {
     Cleared,
     /// A person said something.
     Word,
+    /// An agent took a task, or said how it ended (C-7).
+    Task,
 }
 
 impl EventKind {
@@ -74,6 +76,7 @@ impl EventKind {
             EventKind::Changed => "changed",
             EventKind::Cleared => "cleared",
             EventKind::Word => "word",
+            EventKind::Task => "task",
         }
     }
 }
@@ -183,7 +186,8 @@ impl Event {
             | EventKind::CameBack
             | EventKind::Superseded
             | EventKind::Cleared
-            | EventKind::Word => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Word
+            | EventKind::Task => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

@@ -9,12 +9,9 @@ const NOT_BUILT: &[(&str, &str)] = &[
     ("rotate", "rotation"),
     ("retire", "rotation"),
     ("purge", "purging"),
-    ("wait", "tasks"),
-    ("task", "tasks"),
-    ("tasks", "tasks"),
+    ("wait", "the owners"),
     ("import", "importing"),
     ("bus", "the NATS bus"),
-    ("agent", "tasks"),
 ];
 
 /// The part that a word comes with, if it is not built yet.
@@ -47,6 +44,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "A person's word",
         &["adopt", "approve", "ack", "silence", "pause", "resume"],
     ),
+    ("For agents", &["tasks", "task", "agent"]),
     ("For authors of adapters", &["conformance"]),
 ];
 

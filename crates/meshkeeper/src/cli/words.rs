@@ -73,21 +73,19 @@ pub enum Word {
     /// Wait until a condition or provision is as wanted
     #[command(hide = true)]
     Wait(Rest),
-    /// Claim, carry and finish a task
-    #[command(hide = true)]
-    Task(Rest),
-    /// List tasks
-    #[command(hide = true)]
-    Tasks(Rest),
+    /// List what an agent can take on, worst and oldest first
+    Tasks(TasksArgs),
+    /// Claim, extend and finish a task
+    #[command(subcommand)]
+    Task(TaskWord),
     /// Make a manifest from an existing server
     #[command(hide = true)]
     Import(Rest),
     /// Set up, export, import and adopt the bus
     #[command(hide = true)]
     Bus(Rest),
-    /// Run a program for each task
-    #[command(hide = true)]
-    Agent(Rest),
+    /// Run a program for each task, as long as there are any and until told to stop
+    Agent(AgentArgs),
     /// Run the conformance suite on an adapter that is a program of yours
     Conformance(ConformanceArgs),
 }
@@ -253,6 +251,107 @@ pub enum Approval {
     Server,
     /// The removals that are held back: let exactly those go
     Removals,
+}
+
+/// `tasks`.
+#[derive(Debug, Clone, Args)]
+pub struct TasksArgs {
+    /// Only of this condition type, such as HealFailed
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// Only those that may be claimed now
+    #[arg(long)]
+    pub open: bool,
+}
+
+/// `task`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum TaskWord {
+    /// Take a task: prints it as JSON with the token that its other words need
+    Claim(ClaimArgs),
+    /// Keep it for longer
+    Extend(ExtendArgs),
+    /// Say how it ended; the loop that raised it looks again, and its look decides
+    Finish(FinishArgs),
+}
+
+/// `task claim`.
+#[derive(Debug, Clone, Args)]
+pub struct ClaimArgs {
+    /// Which; the worst open one, if not given
+    pub id: Option<String>,
+    /// Only of this condition type, such as HealFailed
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "id")]
+    pub kind: Option<String>,
+    /// Who takes it, for those who look
+    #[arg(long, value_name = "NAME")]
+    pub by: String,
+    /// For how long; at most 24h
+    #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `task extend`.
+#[derive(Debug, Clone, Args)]
+pub struct ExtendArgs {
+    /// Which
+    pub id: String,
+    /// The token that `claim` gave
+    #[arg(long, value_name = "TOKEN")]
+    pub token: String,
+    /// For how long from now; at most 24h
+    #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `task finish`.
+#[derive(Debug, Clone, Args)]
+pub struct FinishArgs {
+    /// Which
+    pub id: String,
+    /// The token that `claim` gave
+    #[arg(long, value_name = "TOKEN")]
+    pub token: String,
+    /// How it ended
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub outcome: HowEnded,
+    /// What was done or found, for whoever comes next
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub note: String,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HowEnded {
+    /// It should be well now
+    Done,
+    /// It could not be done; somebody else may try
+    Failed,
+    /// A person must decide
+    Person,
+}
+
+/// `agent`.
+#[derive(Debug, Clone, Args)]
+pub struct AgentArgs {
+    /// The program: it reads the task as JSON from standard input; its exit code is the outcome
+    #[arg(long, value_name = "PROGRAM")]
+    pub run: PathBuf,
+    /// An argument of the program; may be given more than once
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub arg: Vec<String>,
+    /// Only tasks of this condition type; may be given more than once
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kinds: Vec<String>,
+    /// Who takes them, for those who look
+    #[arg(long, value_name = "NAME", default_value = "agent")]
+    pub by: String,
+    /// The program is ended after this long, and the attempt has failed
+    #[arg(long, value_name = "LENGTH", default_value = "30m", value_parser = length)]
+    pub timeout: Duration,
+    /// Take the tasks that are open now, one after the other, and end
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `ack` and `silence`.

@@ -1,6 +1,7 @@
 //! The words, one file each.
 
 mod adapters;
+mod agent;
 mod apply;
 mod check;
 mod completions;
@@ -17,6 +18,8 @@ mod online;
 mod plan;
 mod schema;
 mod status;
+mod task;
+mod tasks;
 mod up;
 mod words;
 
@@ -84,11 +87,11 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Retire(_) => refuse("retire"),
         Word::Purge(_) => refuse("purge"),
         Word::Wait(_) => refuse("wait"),
-        Word::Task(_) => refuse("task"),
-        Word::Tasks(_) => refuse("tasks"),
+        Word::Task(word) => task::run(word, cx),
+        Word::Tasks(args) => tasks::run(args, cx),
         Word::Import(_) => refuse("import"),
         Word::Bus(_) => refuse("bus"),
-        Word::Agent(_) => refuse("agent"),
+        Word::Agent(args) => agent::run(args, cx),
         Word::Conformance(args) => conformance::run(args, cx),
         Word::Demo => demo::run(cx),
         Word::Up(args) => up::run(args, cx),

@@ -2,7 +2,7 @@
 //!
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
-//! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
+//! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
 pub mod daemon;
 pub mod fleet;
@@ -16,6 +16,7 @@ pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;
+pub mod tasks;
 pub mod wish;
 pub mod words;
 

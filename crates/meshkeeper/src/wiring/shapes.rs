@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mesh_sdk::bus::Key;
 use mesh_sdk::condition::{ConditionType, Reason};
+use mesh_sdk::decide::tasks::Handled;
 use mesh_sdk::decide::{SecretState, Settings, Wanted};
 use mesh_sdk::provision::Digest;
 use mesh_sdk::vault::SecretId;
@@ -219,6 +220,8 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// What agents said about a task (C-7).
+    Task(Handled),
     /// Does not count for exit codes until then (C-3).
     Silence {
         /// The condition's key.
@@ -252,6 +255,10 @@ impl std::fmt::Display for Subject {
 }
 
 impl Word {
+    /// Where what agents said about a task is kept.
+    pub fn task_key(id: &str) -> Key {
+        Key::of(&["task", id])
+    }
     /// Its key: a newer word about the same thing takes the older one's place.
     pub fn key(&self) -> Key {
         let subject = |kind: &str, subject: &Subject| match subject {
@@ -267,6 +274,7 @@ impl Word {
             Word::Adopt {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
+            Word::Task(handled) => Self::task_key(&handled.task),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),
         }

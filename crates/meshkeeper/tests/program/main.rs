@@ -13,6 +13,7 @@ mod backends;
 mod braking;
 mod crashing;
 mod encrypting;
+mod handing;
 mod healing;
 mod hostile;
 mod lab;

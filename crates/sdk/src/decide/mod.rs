@@ -23,6 +23,7 @@ mod record;
 mod server;
 mod settings;
 mod slot;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 mod views;

@@ -175,6 +175,17 @@ impl Core {
             }
         }
     }
+    /// Somebody says that it is well now (C-7): one consumer, or all, are asked on the next pass, also
+    /// those whose next look is an hour away. No brake ends and no count: the look decides.
+    pub fn look_now(&mut self, consumer: Option<&ConsumerName>) {
+        self.all_due = true;
+        for slot in &mut self.slots {
+            if consumer.is_none_or(|c| *c == slot.consumer) && slot.wanted.is_some() {
+                slot.dirty |= slot.record.not_before.take().is_some();
+                slot.soon = true;
+            }
+        }
+    }
     /// Pauses as people said them: for the provider, and for consumers (H-25). Replaces all earlier ones.
     pub fn set_pauses(&mut self, provider: Option<Time>, consumers: &HashMap<ConsumerName, Time>) {
         self.paused_until = provider;

@@ -319,3 +319,21 @@ fn h11_o28_a_password_that_cannot_be_read_for_a_while_ends_no_brake() {
     assert_eq!(rig.record("web").strikes, strikes);
     assert!(rig.record("web").not_before.is_some());
 }
+
+#[test]
+fn c7_somebodys_done_makes_a_braked_one_be_looked_at_and_ends_no_brake() {
+    let mut rig = stubborn();
+    rig.minutes(20);
+    let strikes = rig.record("web").strikes;
+    assert!(strikes >= 4);
+    let web = ConsumerName::new("web").expect("name");
+    rig.core.look_now(Some(&web));
+    let did = rig.pass();
+    assert!(did.asked.contains(&"web".to_owned()), "{:?}", did.asked);
+    assert!(rig.record("web").strikes > strikes, "it is lost still");
+    rig.says("web", held());
+    rig.core.look_now(Some(&web));
+    rig.pass();
+    assert_eq!(rig.record("web").strikes, 0, "it was seen held");
+    rig.again_changes_nothing();
+}
