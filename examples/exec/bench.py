@@ -5,7 +5,7 @@
 
 It never ships with an adapter. The folder is theirs: a JSON file for each login, and a line for each change.
 """
-import base64, hashlib, json, os, secrets, sys
+import base64, hashlib, json, os, secrets, sys, time
 
 
 def path(login):
@@ -40,11 +40,24 @@ def make(r):
 
 
 def lets_in(r):
-    user = load(r["login"])
-    if not user or not user["enabled"]:
-        return {"lets_in": False}
-    _, cost, salt, _ = user["hash"].split("$")
-    return {"lets_in": scrypt(r["password"], int(cost), base64.b64decode(salt)) == user["hash"]}
+    user, fits = load(r["login"]), False
+    if user and user["enabled"]:
+        _, cost, salt, _ = user["hash"].split("$")
+        fits = scrypt(r["password"], int(cost), base64.b64decode(salt)) == user["hash"]
+    with open(os.path.join(FOLDER, "logins"), "a", encoding="utf-8") as file:
+        file.write(json.dumps({"at": time.time(), "login": r["login"], "let_in": fits}) + "\n")
+    return {"lets_in": fits}
+
+
+def data(login):
+    return os.path.join(FOLDER, "data", hashlib.sha256(login.encode()).hexdigest())
+
+
+def leave_data(r):
+    os.makedirs(data(r["login"]))
+    with open(os.path.join(data(r["login"]), "file"), "w", encoding="utf-8") as file:
+        file.write("what it wrote")
+    return {"name": r["login"]}
 
 
 def drop_login(r):
@@ -54,9 +67,10 @@ def drop_login(r):
 
 def traces(_):
     text = ""
-    for name in os.listdir(FOLDER):
-        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-            text += file.read()
+    for folder, _, names in os.walk(FOLDER):
+        for name in names:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                text += file.read()
     return {"text": text}
 
 
@@ -73,6 +87,9 @@ def values(_):
         "values": {"rights": ["read", "write"]},
         "other_values": {"rights": ["write", "delete"]},
         "refused_values": {"rights": ["fly"]},
+        "canary": {"rights": []},
+        "data": ["{consumer}"],
+        "tells": ["attempts"],
     }
 
 
@@ -86,6 +103,8 @@ DO = {
     "add_rights": lambda r: change(r["login"], rights=sorted({*load(r["login"])["rights"], "delete"})),
     "strip_mark": lambda r: change(r["login"], mark=None),
     "replace_mark": lambda r: change(r["login"], mark=r["mark"]),
+    "leave_data": leave_data,
+    "has_data": lambda r: {"has_data": os.path.exists(data(r["login"]))},
     "failed_logins": lambda r: {"count": 0},  # nobody logs in to a folder
 }
 

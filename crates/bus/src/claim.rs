@@ -20,6 +20,8 @@ pub const BEAT: Duration = Duration::from_secs(5);
 pub const STOP_AFTER: Duration = Duration::from_secs(20);
 /// A candidate that saw no beat for so long takes the claim.
 pub const SILENT: Duration = Duration::from_secs(45);
+/// So many writes without an outcome are not tried again by a candidate.
+const UNKNOWN: u32 = 3;
 /// How often a candidate looks.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -30,6 +32,9 @@ pub struct Holder {
     pub host: String,
     /// This one start of the process: no other has it.
     pub start: String,
+    /// What runs there: `up` or `apply`.
+    #[serde(default)]
+    pub runner: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +58,7 @@ pub enum Answer {
 /// A claim that is held. Dropping it ends its beats; [`Claim::give_back`] lets the next one in at once.
 pub struct Claim {
     fence: u64,
+    sure: watch::Receiver<Instant>,
     lost: watch::Receiver<bool>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -63,10 +69,18 @@ pub(crate) fn key() -> Key {
     Key::of(&["claim", "installation"])
 }
 
+/// Who holds the claim, as it stands on the bus: one that died without giving it back stands there too.
+pub async fn holder(bus: &dyn Bus) -> Result<Option<Holder>, Fault> {
+    let entry = bus.get(Bucket::Loop, &key()).await?;
+    let read = entry.as_ref().map(read).transpose()?;
+    Ok(read.and_then(|(_, stored)| stored.holder))
+}
+
 /// Asks for the claim. Answers at once if nobody has it, if it was given back, or if its holder beats; and
 /// waits for [`SILENT`] if its holder does not.
 pub async fn take(bus: Arc<dyn Bus>, me: Holder) -> Result<Answer, Fault> {
     let mut watched: Option<(Rev, Instant)> = None;
+    let mut unknown = 0;
     loop {
         let entry = bus.get(Bucket::Loop, &key()).await?;
         let (expect, fence) = match entry.as_ref().map(read).transpose()? {
@@ -101,7 +115,15 @@ pub async fn take(bus: Arc<dyn Bus>, me: Holder) -> Result<Answer, Fault> {
             }
             Put::Unknown => match bus.get(Bucket::Loop, &key()).await? {
                 Some(entry) if read(&entry)?.1 == stored => entry.rev,
-                _ => continue,
+                // A server that takes no writes of this login says nothing at all.
+                _ if unknown + 1 >= UNKNOWN => {
+                    let text = "the claim could not be written, and no server says why: may this login write?";
+                    return Err(Fault::Unreachable(text.to_owned()));
+                }
+                _ => {
+                    unknown += 1;
+                    continue;
+                }
             },
         };
         return Ok(Answer::Mine(hold(bus, stored, rev, sent)));
@@ -111,12 +133,13 @@ pub async fn take(bus: Arc<dyn Bus>, me: Holder) -> Result<Answer, Fault> {
 fn hold(bus: Arc<dyn Bus>, stored: Stored, rev: Rev, sent: Instant) -> Claim {
     let (tell, lost) = watch::channel(false);
     let (stop, stopped) = watch::channel(false);
+    let (moves, sure) = watch::channel(sent);
     let fence = stored.fence;
     let holding = Holding {
         bus,
         stored,
         rev,
-        sure: sent,
+        sure: moves,
     };
     let task = tokio::spawn(async move {
         if holding.beat(stopped).await {
@@ -125,6 +148,7 @@ fn hold(bus: Arc<dyn Bus>, stored: Stored, rev: Rev, sent: Instant) -> Claim {
     });
     Claim {
         fence,
+        sure,
         lost,
         stop,
         task,
@@ -135,6 +159,11 @@ impl Claim {
     /// How many held it before, and one.
     pub fn fence(&self) -> u64 {
         self.fence
+    }
+    /// Whether whoever holds it may begin something now: by the time of the last sure beat, whether or not
+    /// it was noticed yet that the claim is lost. A process that was stopped asks this when it goes on.
+    pub fn may_act(&self) -> bool {
+        !self.is_lost() && self.sure.borrow().elapsed() < STOP_AFTER
     }
     /// Whether it is lost.
     pub fn is_lost(&self) -> bool {
@@ -149,10 +178,10 @@ impl Claim {
         }
     }
     /// Says that nobody holds it any more. If that cannot be said, others wait for [`SILENT`].
-    pub async fn give_back(mut self) {
+    pub async fn give_back(&self) {
         self.stop.send_replace(true);
-        let ended = (&mut self.task).await;
-        drop(ended);
+        // Its task has let go of the other end.
+        self.stop.closed().await;
     }
 }
 
@@ -167,14 +196,14 @@ struct Holding {
     stored: Stored,
     rev: Rev,
     /// When the last beat that was surely written was sent.
-    sure: Instant,
+    sure: watch::Sender<Instant>,
 }
 
 impl Holding {
     /// Beats until it is lost (`true`), or told to stop.
     async fn beat(mut self, mut stopped: watch::Receiver<bool>) -> bool {
         loop {
-            let deadline = self.sure + STOP_AFTER;
+            let deadline = *self.sure.borrow() + STOP_AFTER;
             tokio::select! {
                 biased;
                 () = async { drop(stopped.wait_for(|stop| *stop).await) } => {
@@ -186,9 +215,13 @@ impl Holding {
             }
             let sent = Instant::now();
             match tokio::time::timeout_at(deadline, self.once()).await {
-                Ok(Ok(true)) => self.sure = sent,
+                Ok(Ok(true)) => drop(self.sure.send_replace(sent)),
                 Ok(Ok(false)) => {
                     tracing::error!(target: "mesh_bus", "another host took the claim on this installation");
+                    return true;
+                }
+                Ok(Err(Fault::EpochChanged)) => {
+                    tracing::error!(target: "mesh_bus", "the bus on which this host held its claim was replaced");
                     return true;
                 }
                 Ok(Err(fault)) => {
@@ -196,7 +229,7 @@ impl Holding {
                 }
                 Err(_) => {}
             }
-            if self.sure.elapsed() >= STOP_AFTER {
+            if self.sure.borrow().elapsed() >= STOP_AFTER {
                 tracing::error!(target: "mesh_bus", "no beat could be written for {} s: this host stops", STOP_AFTER.as_secs());
                 return true;
             }

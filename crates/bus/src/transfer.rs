@@ -1,8 +1,8 @@
 //! Moving an installation from one bus to another: everything on the old one in a file of JSON lines, and
 //! from there onto a new one.
 //!
-//! No secret is on a bus (B-3), so none is in the file; whoever moves takes `secrets.db` and its key along
-//! in the data folder. A file that was cut off is refused before anything is written. Importing again
+//! No plain secret is on a bus (B-3), so none is in the file; whoever moves takes `secrets.db` and its key
+//! along in the data folder. A file that was cut off is refused before anything is written. Importing again
 //! changes nothing. Revisions are not moved: they belong to the bus that gave them.
 
 use std::io::{BufRead, Write as Out};

@@ -1,5 +1,7 @@
 //! The adapters that ship with Meshkeeper: one folder a backend, one cargo feature each.
 
+#[cfg(feature = "dovecot")]
+pub mod dovecot;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 #[cfg(feature = "exec")]
@@ -23,6 +25,12 @@ pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 
+#[cfg(feature = "password_file")]
+mod password_file;
+
+#[allow(dead_code, reason = "a build with few kinds needs few of them")]
+mod offered;
+
 #[cfg(any(
     feature = "redis",
     feature = "http",
@@ -34,6 +42,9 @@ pub mod redis;
 ))]
 #[allow(dead_code, reason = "a build with few kinds needs few of them")]
 mod failure;
+
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mariadb"))]
+mod guess;
 
 #[cfg(any(
     feature = "redis",
@@ -85,6 +96,8 @@ pub fn catalogue() -> Vec<Arc<dyn AnyKind>> {
         Arc::new(etcd::EtcdKind),
         #[cfg(feature = "htpasswd")]
         Arc::new(htpasswd::HtpasswdKind),
+        #[cfg(feature = "dovecot")]
+        Arc::new(dovecot::DovecotKind),
         #[cfg(feature = "exec")]
         Arc::new(exec::ExecKind),
     ]

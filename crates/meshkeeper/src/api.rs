@@ -3,8 +3,8 @@
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -160,8 +160,8 @@ impl Observer for Metrics {
 
 /// What is served.
 pub struct Served {
-    /// Where the picture is read from.
-    pub bus: Arc<dyn Bus>,
+    /// Where the picture is read from: another bus after the one that was open was lost.
+    pub bus: Arc<RwLock<Arc<dyn Bus>>>,
     /// The mesh's id.
     pub mesh: String,
     /// The clock.
@@ -242,7 +242,11 @@ fn is_of_this_machine(host: &str) -> bool {
 }
 
 async fn read(served: &Served) -> Result<status::Picture, Response> {
-    let read = status::read(served.bus.as_ref(), &served.mesh, served.clock.now(), true).await;
+    let bus = match served.bus.read() {
+        Ok(bus) => Arc::clone(&bus),
+        Err(poisoned) => Arc::clone(&poisoned.into_inner()),
+    };
+    let read = status::read(bus.as_ref(), &served.mesh, served.clock.now(), true).await;
     read.map_err(|fault| (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response())
 }
 

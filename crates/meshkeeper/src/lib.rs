@@ -10,6 +10,7 @@ pub mod commands;
 pub mod errors;
 pub mod logs;
 pub mod manifest;
+pub mod notify;
 pub mod printer;
 pub mod program;
 pub mod settings;

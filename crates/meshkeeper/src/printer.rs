@@ -206,6 +206,10 @@ impl Printer {
             write(&self.err, text);
         }
     }
+    /// A question to whoever sits at the terminal; the answer is typed behind it.
+    pub fn question(&self, text: &str) {
+        write_as_it_is(&self.err, text);
+    }
     /// Something that is wrong.
     pub fn error(&self, text: &str) {
         let head = paint(self.err_colours, Tone::Bad, "error:");
@@ -291,14 +295,18 @@ fn paint(colours: bool, tone: Tone, text: &str) -> String {
 }
 
 fn write(to: &Mutex<Output>, text: &str) {
+    write_as_it_is(to, text);
+    if !text.ends_with('\n') {
+        write_as_it_is(to, "\n");
+    }
+}
+
+fn write_as_it_is(to: &Mutex<Output>, text: &str) {
     let mut output = to.lock().unwrap_or_else(PoisonError::into_inner);
     if output.failed.is_some() {
         return;
     }
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let written = output.to.write_all(text.as_bytes());
-    let written = written.and_then(|()| output.to.write_all(end.as_bytes()));
-    if let Err(error) = written {
+    if let Err(error) = output.to.write_all(text.as_bytes()) {
         output.failed = Some(error);
     }
 }

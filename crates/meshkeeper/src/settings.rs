@@ -14,6 +14,10 @@ pub const MESH_DATA: &str = "MESH_DATA";
 pub const MESH_LOG: &str = "MESH_LOG";
 /// How log lines look: `human` or `json`.
 pub const MESH_LOG_FORMAT: &str = "MESH_LOG_FORMAT";
+/// What this host is called on a bus that several share; its own name where this is not set.
+pub const MESH_HOST: &str = "MESH_HOST";
+/// Where a service manager hears that the daemon is ready and alive; set by it.
+pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 /// Set to anything but nothing: no colours.
 pub const NO_COLOR: &str = "NO_COLOR";
 
@@ -67,6 +71,10 @@ pub struct Settings {
     pub quiet: bool,
     /// Logging.
     pub log: LogSettings,
+    /// What this host is called on a bus that several share.
+    pub host: String,
+    /// Where a service manager listens.
+    pub notify: Option<OsString>,
 }
 
 impl Settings {
@@ -98,7 +106,21 @@ impl Settings {
                 filter: log_filter(global, daemon, from)?,
                 format: log_format(global, from)?,
             },
+            host: match text(from, MESH_HOST)? {
+                Some(name) => name,
+                None => own_name(),
+            },
+            notify: from.variable(NOTIFY_SOCKET),
         })
+    }
+}
+
+/// The host's name, as its kernel says.
+fn own_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "unnamed".to_owned(),
+        name => name.to_owned(),
     }
 }
 

@@ -39,6 +39,7 @@ fn core(count: usize) -> (Core, WholeWish, Time) {
         generation: 1,
         wanted: wanted.collect(),
         kept: Vec::new(),
+        ..WholeWish::default()
     };
     let mut core = Core::new(Settings::default(), caps, Stored::default(), now);
     core.set_wish(wish.clone(), now);

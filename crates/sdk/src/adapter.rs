@@ -3,6 +3,7 @@
 //! An author writes [`Adapter::create`] and [`Adapter::remove`], and whatever else the backend can do.
 //! Deadlines, retries, concurrency, the brake, scrubbing, records and logs are the harness's.
 
+mod found;
 mod plain;
 
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::mark::Marker;
 use crate::name::{ConsumerName, Login, ProviderName};
 use crate::provision::{Departing, Provision};
 use crate::secret::Secret;
+
+pub use found::{Found, Use};
 
 /// One backend server, spoken to with its admin login.
 ///
@@ -96,6 +99,35 @@ pub trait Adapter: Send + Sync + 'static {
         Err(Error::cannot("list its logins"))
     }
 
+    /// How each of these was used last, or tried, as far as the server tells, in the order of asking: a
+    /// login that leaves and is in use waits. Read-only.
+    async fn uses(&self, _cx: &Cx, _logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        Err(Error::cannot("tell who is in use"))
+    }
+
+    /// Every login that a manifest could ask for, with the values under which it would be held as it
+    /// stands, for `mesh import`. Read-only; whole, or an error. Left out are the reserved ones, the
+    /// admin's own, and those whose mark is another mesh's.
+    async fn find(&self, _cx: &Cx, _marker: &Marker) -> Result<Vec<Found<Self::Values>>, Error> {
+        Err(Error::cannot("tell what its logins may do"))
+    }
+
+    /// What [`Adapter::purge`] would delete under this name, in one line for people: what it is, how
+    /// large. `None` where there is nothing. A login that may still use it is [`Class::Exists`], naming
+    /// it. Read-only.
+    ///
+    /// [`Class::Exists`]: crate::error::Class::Exists
+    async fn data(&self, _cx: &Cx, _name: &str) -> Result<Option<String>, Error> {
+        Err(Error::cannot("delete data"))
+    }
+
+    /// Deletes data that a removed login left: only ever by a person's word, with the name typed.
+    /// The name is one of [`Kind::data_of`]. It looks again as [`Adapter::data`] does, and is refused
+    /// in the same way. "Already gone" is success.
+    async fn purge(&self, _cx: &Cx, _name: &str) -> Result<(), Error> {
+        Err(Error::cannot("delete data"))
+    }
+
     /// Returns when something hints that the server may have forgotten logins: it restarted, or a
     /// connection dropped and came back (H-14). It saves time and proves nothing. Waits without end
     /// while there is nothing; never busy.
@@ -130,6 +162,12 @@ pub struct Capabilities {
     pub hint: bool,
     /// Two passwords can be valid at once.
     pub two_passwords: bool,
+    /// [`Adapter::uses`].
+    pub uses: bool,
+    /// [`Adapter::find`].
+    pub find: bool,
+    /// [`Adapter::data`] and [`Adapter::purge`].
+    pub purge: bool,
 }
 
 impl Capabilities {
@@ -144,6 +182,9 @@ impl Capabilities {
             list: false,
             hint: false,
             two_passwords: false,
+            uses: false,
+            find: false,
+            purge: false,
         }
     }
 }
@@ -373,6 +414,18 @@ pub trait Kind: Send + Sync + 'static {
     /// (`schemars::schema_for!(T).to_value()`, unknown fields refused); without it the table is refused.
     fn options_schema(&self) -> Option<serde_json::Value> {
         None
+    }
+
+    /// Values of a login that may do nothing: the canary's, which must be in every list before that list
+    /// can remove anybody. Without them nothing is removed without a person's word.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<<Self::Adapter as Adapter>::Values> {
+        None
+    }
+
+    /// The data that these values speak of and that outlives the login, under the names that
+    /// [`Adapter::purge`] takes: a database, a vhost.
+    fn data_of(&self, _values: &<Self::Adapter as Adapter>::Values) -> Vec<String> {
+        Vec::new()
     }
 
     /// Where an app finds the service that this login is for, in the order of `mesh credentials`: as a rule

@@ -251,7 +251,7 @@ pub trait Watch: Send {
     async fn next(&mut self) -> Rung;
 }
 
-/// The bus. Values are JSON without secrets; keys as [`Key`] says.
+/// The bus. Values are JSON without plain secrets (B-3); keys as [`Key`] says.
 #[async_trait]
 pub trait Bus: Send + Sync + 'static {
     /// The value of a key, at least as new as this process's own last `Done` on it.

@@ -124,11 +124,20 @@ condition_types! {
         "The manifest cannot be read; the last good wish stays in force and nothing is removed."
         "`mesh check` shows the line.";
     RemovalHeld Warning
-        "Removals wait for a person: too many at once, or the wish became empty."
-        "`mesh plan` shows them; `mesh approve removals PROVIDER` lets exactly those go.";
+        "Removals wait for a person: too many at once, the wish became empty, or nothing proves the server's list."
+        "`mesh plan` shows them, with the word that lets exactly those go.";
     RemovalStuck Warning
         "A login that should go could not be taken away; it is tried again."
         "See the reason.";
+    OrphanInUse Warning
+        "A login that is asked for no more is in use, or somebody tries to use it; it is dropped only when its grace is over since then."
+        "Find out who uses it; put the consumer back into the manifest, or stop what uses it.";
+    ListDoubted Warning
+        "The server's list of logins has not our own in it, or is not whole: nothing is removed by it."
+        "See the message: does the admin login still see every login of the server?";
+    MarkDamaged Warning
+        "Logins on the server carry a mark in our name that is damaged or forged; they are left alone."
+        "Find out who made them; drop those that nobody needs by hand.";
     ProviderGone Info
         "A provider left the manifest; what it holds was left as it is."
         "Put it back, or remove the logins on the server by hand.";
@@ -199,6 +208,10 @@ pub enum Reason {
     TooMany,
     /// The wish became empty.
     EmptyWish,
+    /// No login of ours proves that a list is whole.
+    NoCanary,
+    /// Somebody uses it.
+    InUse,
     /// The manifest says so.
     AsDeclared,
     /// A person said so.

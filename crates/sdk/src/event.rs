@@ -41,6 +41,8 @@ pub enum EventKind {
     CameBack,
     /// Its login changed, and the old one stays.
     Superseded,
+    /// A login that was to leave is another's now.
+    HandedOver,
     /// A condition was raised.
     Raised,
     /// A condition changed.
@@ -49,6 +51,10 @@ pub enum EventKind {
     Cleared,
     /// A person said something.
     Word,
+    /// An agent took a task, or said how it ended (C-7).
+    Task,
+    /// A person deleted data.
+    Purged,
 }
 
 impl EventKind {
@@ -70,10 +76,13 @@ impl EventKind {
             EventKind::Dropped => "dropped",
             EventKind::CameBack => "came_back",
             EventKind::Superseded => "superseded",
+            EventKind::HandedOver => "handed_over",
             EventKind::Raised => "raised",
             EventKind::Changed => "changed",
             EventKind::Cleared => "cleared",
             EventKind::Word => "word",
+            EventKind::Task => "task",
+            EventKind::Purged => "purged",
         }
     }
 }
@@ -120,11 +129,12 @@ impl Event {
             Happening::Braked(_) => EventKind::Braked,
             Happening::Taken => EventKind::Taken,
             Happening::Failed(_) => EventKind::Failed,
-            Happening::Leaving => EventKind::Leaving,
+            Happening::Leaving | Happening::Retired(_) => EventKind::Leaving,
             Happening::SwitchedOff => EventKind::SwitchedOff,
             Happening::Dropped => EventKind::Dropped,
             Happening::CameBack => EventKind::CameBack,
             Happening::Superseded(_) => EventKind::Superseded,
+            Happening::HandedOver(_) => EventKind::HandedOver,
         }
     }
 
@@ -153,7 +163,11 @@ impl Event {
             Happening::SwitchedOff => "switched off, sessions ended; its data stays".to_owned(),
             Happening::Dropped => "the login is gone; its data stays".to_owned(),
             Happening::CameBack => "asked for again".to_owned(),
+            Happening::HandedOver(login) => {
+                format!("the login `{login}` is another's now, and stays as it is")
+            }
             Happening::Superseded(login) => format!("the old login `{login}` is kept as it is"),
+            Happening::Retired(login) => format!("a person retires the old login `{login}`"),
         };
         (Self::kind_of(happening), words)
     }
@@ -182,8 +196,11 @@ impl Event {
             | EventKind::Dropped
             | EventKind::CameBack
             | EventKind::Superseded
+            | EventKind::HandedOver
             | EventKind::Cleared
-            | EventKind::Word => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Word
+            | EventKind::Task
+            | EventKind::Purged => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

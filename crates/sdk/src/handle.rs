@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::adapter::{
-    Adapter, Capabilities, Cx, Descriptor, Finding, Kind, Listed, ProviderSettings, Refusal,
-    Server, Service, Sink,
+    Adapter, Capabilities, Cx, Descriptor, Finding, Found, Kind, Listed, ProviderSettings, Refusal,
+    Server, Service, Sink, Use,
 };
 use crate::answer::Answer;
 use crate::error::{Class, Error};
@@ -47,6 +47,11 @@ pub trait AnyAdapter: Send + Sync + 'static {
     ) -> Result<(), Error>;
     async fn disable(&self, cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error>;
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error>;
+    async fn uses(&self, cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error>;
+    /// The values as a manifest would say them.
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<serde_json::Value>>, Error>;
+    async fn data(&self, cx: &Cx, name: &str) -> Result<Option<String>, Error>;
+    async fn purge(&self, cx: &Cx, name: &str) -> Result<(), Error>;
     async fn hint(&self, cx: &Cx) -> Result<(), Error>;
     async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error>;
 }
@@ -107,6 +112,23 @@ impl<A: Adapter> AnyAdapter for A {
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         Adapter::list(self, cx, marker).await
     }
+    async fn uses(&self, cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        Adapter::uses(self, cx, logins).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<serde_json::Value>>, Error> {
+        let found = Adapter::find(self, cx, marker).await?;
+        let typed = found.into_iter().map(|one| {
+            one.map(serde_json::to_value)
+                .map_err(|error| Error::new(Class::Bug, error.to_string()))
+        });
+        typed.collect()
+    }
+    async fn data(&self, cx: &Cx, name: &str) -> Result<Option<String>, Error> {
+        Adapter::data(self, cx, name).await
+    }
+    async fn purge(&self, cx: &Cx, name: &str) -> Result<(), Error> {
+        Adapter::purge(self, cx, name).await
+    }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {
         Adapter::hint(self, cx).await
     }
@@ -139,12 +161,27 @@ pub trait AnyKind: Send + Sync + 'static {
         marker: &Marker,
     ) -> Result<(), Refusal>;
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
+    /// The canary's values, typed.
+    fn canary(&self, provider: &ProviderSettings) -> Option<ParsedValues>;
+    /// The data that a wish's values speak of.
+    fn data_of(&self, wish: &Wish) -> Vec<String>;
     fn options_schema(&self) -> Option<serde_json::Value>;
     fn service(&self, provider: &ProviderSettings, wish: &Wish, marker: &Marker) -> Service;
     fn open(&self, provider: ProviderSettings) -> Result<AdapterHandle, Error>;
 }
 
 type ValuesOf<K> = <<K as Kind>::Adapter as Adapter>::Values;
+
+fn parsed<V: serde::Serialize + Send + Sync + 'static>(
+    typed: V,
+) -> Result<ParsedValues, serde_json::Error> {
+    let mut canonical = serde_json::to_vec(&serde_json::to_value(&typed)?)?;
+    canonical.shrink_to_fit();
+    Ok(ParsedValues {
+        values: Arc::new(typed),
+        canonical,
+    })
+}
 
 impl<K: Kind> AnyKind for K {
     fn descriptor(&self) -> Descriptor {
@@ -154,13 +191,7 @@ impl<K: Kind> AnyKind for K {
         schemars::schema_for!(ValuesOf<K>).to_value()
     }
     fn parse_values(&self, values: serde_json::Value) -> Result<ParsedValues, serde_json::Error> {
-        let typed: ValuesOf<K> = serde_json::from_value(values)?;
-        let mut canonical = serde_json::to_vec(&serde_json::to_value(&typed)?)?;
-        canonical.shrink_to_fit();
-        Ok(ParsedValues {
-            values: Arc::new(typed),
-            canonical,
-        })
+        parsed::<ValuesOf<K>>(serde_json::from_value(values)?)
     }
     fn check(
         &self,
@@ -178,6 +209,13 @@ impl<K: Kind> AnyKind for K {
     }
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
         Kind::check_provider(self, provider)
+    }
+    fn canary(&self, provider: &ProviderSettings) -> Option<ParsedValues> {
+        parsed(Kind::canary(self, provider)?).ok()
+    }
+    fn data_of(&self, wish: &Wish) -> Vec<String> {
+        let values = wish.any_values().downcast_ref::<ValuesOf<K>>();
+        values.map_or_else(Vec::new, |values| Kind::data_of(self, values))
     }
     fn options_schema(&self) -> Option<serde_json::Value> {
         Kind::options_schema(self)

@@ -92,6 +92,20 @@ plain_name!(
     "Who needs something from a provider."
 );
 
+impl ConsumerName {
+    /// The name of Meshkeeper's own login on each provider; no manifest may use it.
+    pub const CANARY: &'static str = "mesh-canary";
+
+    /// The canary's.
+    pub fn canary() -> Self {
+        Self(Self::CANARY.into())
+    }
+    /// Whether it is the canary's.
+    pub fn is_canary(&self) -> bool {
+        self.as_str() == Self::CANARY
+    }
+}
+
 impl std::borrow::Borrow<str> for ConsumerName {
     fn borrow(&self) -> &str {
         &self.0

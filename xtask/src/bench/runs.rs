@@ -107,7 +107,8 @@ impl<'b> Run<'b> {
         let written = run.write_raw()?;
         let note = format!(
             "the whole process, with a password minted and sealed for each; its pass took {}",
-            ran.pass().map_or_else(|| "?".to_owned(), super::page::told)
+            ran.pass("cache")
+                .map_or_else(|| "?".to_owned(), super::page::told)
         );
         run.row(
             "first `mesh apply`",

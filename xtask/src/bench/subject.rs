@@ -28,7 +28,6 @@ impl Subject {
         commands: &str,
         verify_every: u64,
     ) -> Result<Self> {
-        fs::create_dir_all(folder)?;
         let mut text = format!(
             "[mesh]\nid = \"bench\"\n[provider.cache]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:{port}\"\n\
              verify_every = \"{verify_every}s\"\n"
@@ -39,7 +38,13 @@ impl Subject {
                 "[consumer.app-{n:06}.needs.cache]\nkeys = [\"app-{n:06}:*\"]\ncommands = [{commands}]"
             )?;
         }
-        fs::write(folder.join("mesh.toml"), text)?;
+        Self::with(program, folder, &text)
+    }
+
+    /// With this manifest.
+    pub(super) fn with(program: &Path, folder: &Path, manifest: &str) -> Result<Self> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("mesh.toml"), manifest)?;
         Ok(Self {
             program: program.to_owned(),
             folder: folder.to_owned(),
@@ -118,9 +123,13 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// The pass that `apply` tells of: `cache: asked … in 123 ms`.
-    pub(super) fn pass(&self) -> Option<Duration> {
-        let line = self.said.lines().find(|line| line.starts_with("cache: "))?;
+    /// The pass on a provider that `apply` tells of: `cache: asked … in 123 ms`.
+    pub(super) fn pass(&self, provider: &str) -> Option<Duration> {
+        let of = |line: &str| {
+            line.split_once(": ")
+                .is_some_and(|(name, _)| name == provider)
+        };
+        let line = self.said.lines().find(|line| of(line))?;
         let millis = line.rsplit_once(" in ")?.1.strip_suffix(" ms")?;
         millis.parse().ok().map(Duration::from_millis)
     }

@@ -64,6 +64,14 @@ pub(super) fn read(folder: &Path) -> io::Result<Seen> {
     }
 }
 
+/// The installation that a data folder used a bus on NATS for last, if it ever did.
+pub fn installation_of(folder: &Path) -> io::Result<Option<String>> {
+    Ok(match read(folder)? {
+        Seen::Mark(mark) => Some(mark.installation),
+        Seen::Missing | Seen::Damaged => None,
+    })
+}
+
 /// Writes it, synced.
 pub(super) fn write(folder: &Path, mark: &Mark) -> io::Result<()> {
     let bytes = serde_json::to_vec(mark).map_err(io::Error::other)?;

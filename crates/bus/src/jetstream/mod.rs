@@ -8,6 +8,7 @@
 //!
 //! What is made is made by [`bootstrap`] alone; opening makes and deletes no stream.
 
+mod adopt;
 mod api;
 mod assets;
 mod bell;
@@ -37,10 +38,11 @@ use bell::Bell;
 use mark::{Mark, Meta, Seen, Stream};
 use seat::Seat;
 
+pub use adopt::{Adopted, adopt, owner};
 pub use assets::{Layout, Made};
 pub use connect::{Link, Login, Server, Tls};
 pub use fault::OpenFault;
-pub use mark::Replaced;
+pub use mark::{Replaced, installation_of};
 pub use names::Names;
 pub use roles::{Role, permissions};
 
@@ -229,6 +231,16 @@ impl JetstreamBus {
         Err(Fault::Full(
             "the mark of the bus cannot be written".to_owned(),
         ))
+    }
+
+    /// Tells whoever listens now what a loop saw (B-10). A hint: it is kept nowhere, and lost without a word
+    /// where nobody can be told.
+    pub async fn hint(&self, of: &Key, text: String) {
+        let api = &self.seat.api;
+        if api.connected().is_ok() {
+            let subject = self.seat.names.hint(of);
+            drop(api.client.publish(subject, text.into()).await);
+        }
     }
 
     fn may_write(&self) -> Result<(), Fault> {

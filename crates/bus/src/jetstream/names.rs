@@ -15,6 +15,7 @@ pub struct Names {
     /// The stream of the history.
     pub log: String,
     log_root: String,
+    hint_root: String,
 }
 
 impl Names {
@@ -26,6 +27,7 @@ impl Names {
             bucket,
             log: format!("MESH_LOG_{mesh}"),
             log_root: format!("mesh.{mesh}.log"),
+            hint_root: format!("mesh.{mesh}.obs"),
         }
     }
     /// Where the store says what it is; no bucket has this name.
@@ -39,6 +41,14 @@ impl Names {
     /// Everything in the history.
     pub fn all_log(&self) -> String {
         format!("{}.>", self.log_root)
+    }
+    /// Everything that is told to who listens, and kept nowhere.
+    pub fn all_hints(&self) -> String {
+        format!("{}.>", self.hint_root)
+    }
+    /// The subject of what a loop tells of its passes.
+    pub(super) fn hint(&self, of: &Key) -> String {
+        format!("{}.{of}", self.hint_root)
     }
     /// A key's subject.
     pub(super) fn subject(&self, bucket: Bucket, key: &Key) -> String {

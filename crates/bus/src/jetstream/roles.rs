@@ -5,7 +5,7 @@ use super::names::Names;
 /// What a process does on the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// `mesh bus bootstrap`, `export` and `import`: makes the streams.
+    /// `mesh bus bootstrap`: makes the streams.
     Bootstrap,
     /// `mesh up`, `mesh apply` and all words: reads and writes values, and makes or deletes no stream.
     Loops,
@@ -47,6 +47,7 @@ impl Role {
         if self != Role::Reader {
             allowed.push(names.all_state());
             allowed.push(names.all_log());
+            allowed.push(names.all_hints());
         }
         if self == Role::Bootstrap {
             allowed.push(format!("$JS.API.STREAM.CREATE.{state}"));

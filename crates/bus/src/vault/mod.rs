@@ -4,6 +4,7 @@
 //! made once, when nothing was sealed yet, and never again by itself: without it, opening says
 //! [`VaultFault::KeyLost`]. The same key gives those of the marks and of the record's digests.
 
+mod copies;
 mod envelope;
 mod key;
 mod store;
@@ -115,6 +116,12 @@ impl SealedVault {
     /// The key of the digests and fingerprints in records (H-1).
     pub fn digest_key(&self) -> Secret {
         self.keys.digest().clone()
+    }
+
+    /// Names the installation's key, and tells nothing of it.
+    pub fn key_name(&self) -> String {
+        let bytes = self.keys.id().iter();
+        bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Keeps many secrets with one synced commit, all or none; their ids in the same order.

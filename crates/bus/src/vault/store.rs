@@ -182,7 +182,8 @@ fn carry_out(conn: &Connection, job: &Job) -> rusqlite::Result<()> {
     match job {
         Job::Keep { rows, .. } => {
             let mut insert = conn.prepare_cached(
-                "INSERT INTO secret (provider, consumer, id, envelope) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO secret (provider, consumer, id, envelope) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (id) DO NOTHING",
             )?;
             for row in rows {
                 insert.execute(params![row.provider, row.consumer, row.id, row.envelope])?;

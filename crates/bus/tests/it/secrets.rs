@@ -396,3 +396,50 @@ async fn s7_a_store_that_is_exchanged_under_a_running_program_keeps_nothing_new(
     let ids = vault.ids(&provider("cache"), &consumer("web")).await;
     assert!(matches!(ids, Err(VaultFault::Unusable(_))), "{ids:?}");
 }
+
+#[tokio::test]
+async fn s7_a_sealed_copy_opens_at_its_place_with_the_same_key_and_nowhere_else() {
+    let (one, two) = (tempfile::tempdir(), tempfile::tempdir());
+    let (one, two) = (one.expect("folder"), two.expect("folder"));
+    let (cache, web) = (provider("cache"), consumer("web"));
+    let vault = open(one.path());
+    let id = keep(&vault, "web", PLANTED).await;
+    let copy = vault.sealed(&cache, &web, &id).await.expect("read");
+    let copy = copy.expect("it is here");
+    let bytes = STANDARD.decode(&copy).expect("base64");
+    assert!(!String::from_utf8_lossy(&bytes).contains("planted"));
+    // Another host of the installation.
+    fs::copy(one.path().join(KEY_FILE), two.path().join(KEY_FILE)).expect("copied");
+    let other = open(two.path());
+    assert_eq!(other.key_name(), vault.key_name());
+    assert_eq!(other.sealed(&cache, &web, &id).await, Ok(None));
+    let opened = other.open_copy(&cache, &web, &id, &copy);
+    assert_eq!(opened, Ok(Secret::from(PLANTED)));
+    assert!(
+        other
+            .open_copy(&cache, &consumer("api"), &id, &copy)
+            .is_err()
+    );
+    assert!(other.open_copy(&cache, &web, &id, "no base64").is_err());
+    let moved = (consumer("api"), id.clone(), copy.clone());
+    for n in [1, 1] {
+        // Again changes nothing, and what is moved to another place is left out.
+        let copies = vec![(web.clone(), id.clone(), copy.clone()), moved.clone()];
+        assert_eq!(other.keep_copies(&cache, copies).await, Ok(n));
+    }
+    assert_eq!(other.ids(&cache, &web).await, Ok(vec![id.clone()]));
+    assert_eq!(other.ids(&cache, &consumer("api")).await, Ok(vec![]));
+    drop(other);
+    let other = open(two.path());
+    assert_eq!(
+        other.open(&cache, &web, &id).await,
+        Ok(Some(Secret::from(PLANTED)))
+    );
+    // A stranger's key opens nothing.
+    let three = tempfile::tempdir().expect("folder");
+    let stranger = open(three.path());
+    assert_ne!(stranger.key_name(), vault.key_name());
+    assert!(stranger.open_copy(&cache, &web, &id, &copy).is_err());
+    let copies = vec![(web.clone(), id.clone(), copy)];
+    assert_eq!(stranger.keep_copies(&cache, copies).await, Ok(0));
+}

@@ -31,6 +31,7 @@ async fn filled() -> (
     let me = Holder {
         host: "here".to_owned(),
         start: "1".to_owned(),
+        runner: "up".to_owned(),
     };
     let claim = take(Arc::clone(&bus) as Arc<dyn Bus>, me).await;
     assert!(matches!(claim, Ok(Answer::Mine(_))));

@@ -105,7 +105,7 @@ async fn b5_a_stopped_server_makes_a_write_unknown_and_it_is_read_back() {
     let ground = Ground::of(1).await;
     let bus = ground.open_known().await;
     done(&bus, "k0", "0").await;
-    ground.cluster.stop(0).expect("stop");
+    ground.cluster.stop(0).await.expect("stop");
     let wrote = put(&bus, "k1", Expect::Absent, "1").await;
     assert_eq!(wrote, Ok(Put::Unknown));
     let read = bus.get(Bucket::Record, &Key::of(&["k0"])).await;
@@ -199,7 +199,7 @@ async fn b7_the_leader_of_three_stopped_in_its_tracks_is_replaced_and_watches_he
         }
         let leader = ground.cluster.leader(&ground.state()).await;
         let leader = leader.expect("leader");
-        ground.cluster.stop(leader).expect("stop");
+        ground.cluster.stop(leader).await.expect("stop");
         for _ in 0..10 {
             done_in_the_end(&bus, &format!("k{n}"), &n.to_string()).await;
             n += 1;

@@ -60,6 +60,7 @@ async fn b4_two_hosts_on_one_bus_have_one_claim() {
     let holder = |host: &str| Holder {
         host: host.to_owned(),
         start: host.to_owned(),
+        runner: "up".to_owned(),
     };
     let Ok(Answer::Mine(claim)) = take(one, holder("one")).await else {
         panic!("nobody has it");

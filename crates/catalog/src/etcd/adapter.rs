@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision, Secret};
 
@@ -21,6 +21,8 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.holds_all = true;
     all.create_all = true;
     all.list = true;
+    all.find = true;
+    all.purge = true;
     all
 };
 
@@ -111,6 +113,15 @@ impl Adapter for Etcd {
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         self.list_all(cx, marker).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<EtcdValues>>, Error> {
+        self.find_all(cx, marker).await
+    }
+    async fn data(&self, cx: &Cx, name: &str) -> Result<Option<String>, Error> {
+        self.look_at_data(cx, name).await
+    }
+    async fn purge(&self, cx: &Cx, name: &str) -> Result<(), Error> {
+        self.delete_data(cx, name).await
     }
     async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error> {
         self.examine(cx).await

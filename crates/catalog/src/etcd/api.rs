@@ -155,7 +155,7 @@ impl<'c> Api<'c> {
 
     /// Asks as the admin. A token that is no longer good is replaced once: what was refused for it had no
     /// effect.
-    async fn call<T: DeserializeOwned>(
+    pub(super) async fn call<T: DeserializeOwned>(
         &mut self,
         cx: &Cx,
         what: &str,
@@ -289,6 +289,13 @@ impl<'c> Api<'c> {
             .find(cx, "look at a role", "auth/role/get", &body)
             .await?;
         Ok(found.map(|found| found.perm))
+    }
+    /// The names of all roles.
+    pub(super) async fn roles(&mut self, cx: &Cx) -> Result<Vec<String>, Error> {
+        let roles: Roles = self
+            .call(cx, "list the roles", "auth/role/list", &json!({}))
+            .await?;
+        Ok(roles.roles)
     }
     pub(super) async fn add_user(
         &mut self,

@@ -5,13 +5,12 @@ use mesh_sdk::{Login, Secret};
 
 use super::adapter::is_reserved;
 use super::compare::Wish;
+use super::grants::may_be_said;
 use super::hash::LONGEST;
 use super::values::{EtcdOptions, EtcdValues};
 
 /// The longest login that is taken.
 const LONGEST_LOGIN: usize = 1024;
-/// The longest key or prefix that is taken.
-const LONGEST_KEY: usize = 4096;
 
 /// Login, password and values.
 pub(super) fn wish(provider: &ProviderSettings, wish: &Wish<'_>) -> Result<(), Refusal> {
@@ -62,7 +61,8 @@ pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
+/// The login alone.
+pub(super) fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
     if is_reserved(login.as_str(), provider) {
         return Err(Refusal::new(
             "login",
@@ -102,7 +102,7 @@ fn values(values: &EtcdValues) -> Result<(), Refusal> {
             if text.is_empty() && !is_prefix {
                 return Err(Refusal::new(field, "a key must not be empty"));
             }
-            if text.contains('\0') || text.len() > LONGEST_KEY {
+            if !may_be_said(text) {
                 return Err(Refusal::new(
                     field,
                     "must have at most 4096 bytes and no NUL",

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::values::EtcdValues;
 
+/// The longest key or prefix that is taken.
+pub(super) const LONGEST_KEY: usize = 4096;
+
 /// What may be done. Reading is the form that is left out when it is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -83,6 +86,29 @@ impl Grants {
         };
         Self(permissions.iter().map(one).collect())
     }
+    /// The values that ask for these, and what they cannot say.
+    pub(super) fn as_values(&self) -> (EtcdValues, Grants) {
+        let (mut values, mut rest) = (EtcdValues::default(), Self::default());
+        for (range, access) in &self.0 {
+            let (text, is_prefix) = match range.said() {
+                Some(said) if may_be_said(&said.0) => said,
+                _ => {
+                    rest.0.insert(range.clone(), *access);
+                    continue;
+                }
+            };
+            let list = match (access, is_prefix) {
+                (Access::ReadWrite, true) => &mut values.prefixes,
+                (Access::Read, true) => &mut values.read_prefixes,
+                (Access::Write, true) => &mut values.write_prefixes,
+                (Access::ReadWrite, false) => &mut values.keys,
+                (Access::Read, false) => &mut values.read_keys,
+                (Access::Write, false) => &mut values.write_keys,
+            };
+            list.push(text);
+        }
+        (values, rest)
+    }
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -145,15 +171,54 @@ pub(super) fn covers(has: Access, asked: Access) -> bool {
     has == asked || has == Access::ReadWrite
 }
 
+/// Whether a key or prefix may stand in values.
+pub(super) fn may_be_said(text: &str) -> bool {
+    text.len() <= LONGEST_KEY && !text.contains('\0')
+}
+
 impl Range {
-    fn single(key: &str) -> Self {
+    pub(super) fn single(key: &str) -> Self {
         Self {
             key: STANDARD.encode(key),
             end: String::new(),
         }
     }
+    /// What follows right behind a key; `None` where it is no base64.
+    pub(super) fn behind(key: &str) -> Option<String> {
+        let mut bytes = STANDARD.decode(key).ok()?;
+        bytes.push(0);
+        Some(STANDARD.encode(bytes))
+    }
+    /// The prefix that it is, or the key, and which of both.
+    fn said(&self) -> Option<(String, bool)> {
+        let text = String::from_utf8(STANDARD.decode(&self.key).ok()?).ok()?;
+        if self.end.is_empty() {
+            return Some((text, false));
+        }
+        let text = if text == "\0" { String::new() } else { text };
+        (Self::prefix(&text) == *self).then_some((text, true))
+    }
+    /// Whether some key is in both. What cannot be read is taken to be everything.
+    pub(super) fn overlaps(&self, other: &Range) -> bool {
+        let (one, two) = (self.bounds(), other.bounds());
+        let before =
+            |start: &Vec<u8>, end: &Option<Vec<u8>>| end.as_ref().is_none_or(|end| start < end);
+        before(&one.0, &two.1) && before(&two.0, &one.1)
+    }
+    /// The first key, and the first that is no longer in it; `None` where there is none such.
+    fn bounds(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (Ok(start), Ok(end)) = (STANDARD.decode(&self.key), STANDARD.decode(&self.end)) else {
+            return (Vec::new(), None);
+        };
+        let end = match end.as_slice() {
+            [] => Some([start.as_slice(), &[0]].concat()),
+            [0] => None,
+            _ => Some(end),
+        };
+        (start, end)
+    }
     /// Up to the first key that does not begin so; from a NUL to a NUL is everything.
-    fn prefix(prefix: &str) -> Self {
+    pub(super) fn prefix(prefix: &str) -> Self {
         let mut end = prefix.as_bytes().to_vec();
         while end.last() == Some(&0xff) {
             end.pop();
@@ -181,6 +246,62 @@ mod tests {
     //! Ranges, and what is beyond what.
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn r5_ranges_overlap_where_a_key_is_in_both() {
+        let (prefix, single) = (Range::prefix, Range::single);
+        for (one, two) in [
+            (prefix("/web/"), prefix("/web/a")),
+            (prefix("/web/"), single("/web/")),
+            (prefix(""), single("x")),
+            (prefix(""), prefix("/")),
+            (single("x"), single("x")),
+            (
+                prefix("a"),
+                Range {
+                    key: STANDARD.encode("_"),
+                    end: STANDARD.encode("ab"),
+                },
+            ),
+        ] {
+            assert!(one.overlaps(&two) && two.overlaps(&one), "{one:?} {two:?}");
+        }
+        for (one, two) in [
+            (prefix("/web/"), prefix("/web2/")),
+            (prefix("/web/"), single("/web")),
+            (prefix("/web/"), single("/web0")),
+            (single("x"), single("y")),
+        ] {
+            assert!(
+                !one.overlaps(&two) && !two.overlaps(&one),
+                "{one:?} {two:?}"
+            );
+        }
+        let odd = Range {
+            key: "?".to_owned(),
+            end: String::new(),
+        };
+        assert!(
+            odd.overlaps(&single("x")),
+            "what cannot be read may be anything"
+        );
+    }
+
+    #[test]
+    fn h18_what_a_role_grants_is_read_back_as_values() {
+        let values = json!({
+            "prefixes": ["/web/", ""], "read_prefixes": ["ü"], "write_prefixes": ["w"],
+            "keys": ["k"], "read_keys": ["r"], "write_keys": ["l"],
+        });
+        let values: EtcdValues = serde_json::from_value(values).expect("values");
+        let (read, rest) = Grants::wanted(&values).as_values();
+        assert!(rest.is_empty());
+        assert_eq!(Grants::wanted(&read), Grants::wanted(&values));
+        let odd = json!([{ "key": "YQ==", "range_end": "eg==" }, { "key": "AGE=" }]);
+        let odd: Vec<Permission> = serde_json::from_value(odd).expect("permissions");
+        let (read, rest) = Grants::shown(&odd).as_values();
+        assert_eq!((read, rest.0.len()), (EtcdValues::default(), 2));
+    }
 
     #[test]
     fn a_prefix_is_a_range_and_two_accesses_are_both() {

@@ -3,13 +3,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use mesh_sdk::adapter::{Listed, Sink};
 use mesh_sdk::{Answer, Cx, Error, Login, Marker};
 
 use super::adapter::Etcd;
 use super::api::{Api, Door};
 use super::compare::{Wish, diff, listed_mark, look};
+use super::grants::Grants;
 use super::proof::{Said, proven};
 
 /// How many connections a look at many uses.
@@ -17,6 +18,10 @@ const CONNECTIONS: usize = 4;
 /// How many logins one look at many tries at most: each costs the server some 100 ms of one core. Those
 /// that are left over are held by presence, and are tried by the next look.
 const LOGINS: usize = 32;
+
+/// A call for one name; `None` where there is none of that name.
+type OneCall<T> =
+    for<'a, 'c> fn(&'a mut Api<'c>, &'a Cx, &'a str) -> BoxFuture<'a, Result<Option<T>, Error>>;
 
 impl Etcd {
     /// One.
@@ -117,23 +122,51 @@ impl Etcd {
 
     /// Every login with its roles: a call for the names and one for each.
     pub(super) async fn list_all(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
-        let mut api = self.api(cx).await?;
-        let names = api.users(cx).await?;
+        let listed = self.users(cx).await?.into_iter().filter_map(|user| {
+            let login = Login::new(&user.0).ok()?;
+            Some(Listed::new(login, listed_mark(marker, &user.1), true))
+        });
+        Ok(listed.collect())
+    }
+
+    /// Every user with its roles.
+    pub(super) async fn users(&self, cx: &Cx) -> Result<Vec<(String, Vec<String>)>, Error> {
+        let names = self.api(cx).await?.users(cx).await?;
+        self.each(cx, &names, |api, cx, name| Box::pin(api.user(cx, name)))
+            .await
+    }
+
+    /// These roles with what they grant.
+    pub(super) async fn roles(
+        &self,
+        cx: &Cx,
+        names: &[String],
+    ) -> Result<Vec<(String, Grants)>, Error> {
+        let found = self.each(cx, names, |api, cx, name| Box::pin(api.role(cx, name)));
+        let shown = |(name, all): (String, Vec<_>)| (name, Grants::shown(&all));
+        Ok(found.await?.into_iter().map(shown).collect())
+    }
+
+    /// A call for each name. One that went meanwhile is not among the answers.
+    async fn each<T: Send>(
+        &self,
+        cx: &Cx,
+        names: &[String],
+        ask: OneCall<T>,
+    ) -> Result<Vec<(String, T)>, Error> {
         let (next, all) = (
             AtomicUsize::new(0),
             Mutex::new(Vec::with_capacity(names.len())),
         );
-        drop(api);
         let work = || {
-            let (next, all, names) = (&next, &all, &names);
+            let (next, all) = (&next, &all);
             async move {
                 let mut api = self.api(cx).await?;
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // One that went meanwhile is not in the list.
-                    if let Some(roles) = api.user(cx, name).await?
-                        && let (Ok(login), Ok(mut all)) = (Login::new(name), all.lock())
+                    if let Some(found) = ask(&mut api, cx, name).await?
+                        && let Ok(mut all) = all.lock()
                     {
-                        all.push(Listed::new(login, listed_mark(marker, &roles), true));
+                        all.push((name.clone(), found));
                     }
                 }
                 Ok::<_, Error>(())

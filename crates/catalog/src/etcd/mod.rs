@@ -19,7 +19,12 @@
 //!   removed when its grace is over, and not before.
 //! - **Sessions**: tokens end with a new password and with the user. A client that logs in by certificate has
 //!   none.
-//! - **Removing** drops the user. Keys stay.
+//! - **Removing** drops the user. Keys stay, until a person purges them by `prefix:/web/` or `key:/lock`: what a
+//!   login might write, and never every key. While any role has a permission on some of them, they are kept, but
+//!   for roles that only admins have.
+//! - **Who is in use** is not told: etcd keeps no list of tokens or logins.
+//! - **What can be imported** is every user, with what a role of ours grants it. Roles that a person made are told
+//!   with it, and left as they are.
 //! - **Other roles** that a person gives a login of ours are in surplus, and taken back.
 //! - **Blocking**: a login costs the server a bcrypt of some 100 ms on one core, beside its other work.
 //!
@@ -31,6 +36,8 @@ mod apply;
 mod check;
 mod classify;
 mod compare;
+mod data;
+mod find;
 mod grants;
 mod hash;
 mod look;
@@ -64,7 +71,8 @@ impl Kind for EtcdKind {
         page.reserved = &["root", "the admin login"];
         page.limits =
             "login: 1 to 1024 bytes without NUL; password: 1 to 72 bytes of UTF-8 without NUL";
-        page.keeps = "keys and their values";
+        page.keeps = "keys and their values; `mesh purge` knows what a login might write as `prefix:/web/` \
+                      or `key:/lock`";
         page.mark = "a role without permissions, granted to the user";
         page
     }
@@ -79,6 +87,15 @@ impl Kind for EtcdKind {
 
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(EtcdOptions).to_value())
+    }
+
+    /// Nothing is named, so nothing is granted. It cannot be switched off, and its password is known to nobody.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<EtcdValues> {
+        Some(EtcdValues::default())
+    }
+
+    fn data_of(&self, values: &EtcdValues) -> Vec<String> {
+        data::names(values)
     }
 
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {

@@ -4,13 +4,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, FindingLevel, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{
+    Finding, FindingLevel, Found, Listed, ProviderSettings, Server, Sink, Use,
+};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Login, Marker, Provision};
 
 use super::ask::{Wish, ask, item};
 use super::process::Process;
-use super::protocol::{FindingLine, LevelSaid, ListedLine, Nothing, ServerLine};
+use super::protocol::{
+    DataLine, FindingLine, LevelSaid, ListedLine, NameLine, Nothing, ServerLine,
+};
 use super::seat::Seat;
 use super::values::ExecValues;
 use super::{classify, judge};
@@ -26,6 +30,9 @@ pub(super) const AT_BEST: Capabilities = {
     all.disable = true;
     all.list = true;
     all.hint = true;
+    all.uses = true;
+    all.find = true;
+    all.purge = true;
     all
 };
 
@@ -44,7 +51,12 @@ impl Exec {
     }
 
     /// The program, if it declared that ability.
-    async fn able(&self, cx: &Cx, ability: &str, what: &str) -> Result<Arc<Process>, Error> {
+    pub(super) async fn able(
+        &self,
+        cx: &Cx,
+        ability: &str,
+        what: &str,
+    ) -> Result<Arc<Process>, Error> {
         let process = self.seat.process(cx).await?;
         match process.hello.can(ability) {
             true => Ok(process),
@@ -141,6 +153,24 @@ impl Adapter for Exec {
             all.push(Listed::new(login, mark, one.enabled));
         }
         Ok(all)
+    }
+    async fn uses(&self, cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        self.uses_of(cx, logins).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<ExecValues>>, Error> {
+        self.find_all(cx, marker).await
+    }
+    async fn data(&self, cx: &Cx, name: &str) -> Result<Option<String>, Error> {
+        let process = self.able(cx, "purge", "delete data").await?;
+        let told: DataLine = ask(cx, &process, "data", NameLine { name }).await?;
+        Ok(told.data.map(|text| classify::line(&text)))
+    }
+    async fn purge(&self, cx: &Cx, name: &str) -> Result<(), Error> {
+        let process = self.able(cx, "purge", "delete data").await?;
+        match ask::<serde_json::Value>(cx, &process, "purge", NameLine { name }).await {
+            Err(error) if error.class() == Class::Gone => Ok(()),
+            other => other.map(|_| ()),
+        }
     }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {
         let process = self.able(cx, "hint", "give hints").await?;

@@ -31,6 +31,13 @@ pub(super) fn wish(
             return Err(Refusal::new("password", rule));
         }
     }
+    let data = &wish.values().data;
+    if data
+        .iter()
+        .any(|name| name.is_empty() || name.len() > LOGIN)
+    {
+        return Err(Refusal::new("data", "a name has 1 to 4096 bytes"));
+    }
     size("values", &wish.values().values)
 }
 
@@ -57,6 +64,9 @@ pub(super) fn provider(provider: &ProviderSettings) -> Result<(), Refusal> {
     let options: ExecOptions = provider.typed_options()?;
     if options.args.iter().any(|arg| arg.contains('\0')) {
         return Err(Refusal::new("options.args", "no NUL can be in an argument"));
+    }
+    if let Some(canary) = &options.canary {
+        size("options.canary", canary)?;
     }
     size("options.settings", &options.settings)
 }

@@ -23,12 +23,14 @@ pub(super) fn class_of(word: &str) -> Class {
     }
 }
 
+/// A text of the program's, in one bounded line.
+pub(super) fn line(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.take(MESSAGE).collect()
+}
+
 /// The error that a program answered, in one bounded line.
 pub(super) fn told(what: &str, trouble: &Trouble) -> Error {
-    let line = |text: &str| -> String {
-        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        plain.take(MESSAGE).collect()
-    };
     let field = match &trouble.field {
         Some(field) => format!("`{}`: ", line(field)),
         None => String::new(),

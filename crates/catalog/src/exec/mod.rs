@@ -6,7 +6,7 @@
 //! - **Address**: `url = "exec:./adapter.py"`, a program on this machine that may be executed. Its folder is
 //!   its working directory.
 //! - **Options** of the provider: `args` for its command line, `settings` for whatever it needs to know (never
-//!   a secret), `service` for the address that apps are told.
+//!   a secret), `canary`, and `service` for the address that apps are told.
 //! - **Values** stand below the one key `values` of a `needs` table, free in form: the program checks them.
 //!   So `mesh check` cannot tell a mistake in them; the program refuses it before it writes anything.
 //! - **The process**: one a provider, started when it is first asked, started again when it died. A call that
@@ -16,7 +16,11 @@
 //!   level, scrubbed like every log line.
 //! - **Marks**: the program is given the text to leave and tells the text that it found. Whose it is, is judged
 //!   here; the installation's key never leaves Meshkeeper.
-//! - **Proof, restart, identity, sessions**: what the program says, as far as it says it can.
+//! - **The canary** needs the option `canary`: values that grant nothing, in the program's own words. Without them
+//!   nobody is removed for being left out of the manifest, but by a person's word.
+//! - **Data** that outlives a login stands below the key `data` of a `needs` table, under the program's own names
+//!   for `mesh purge`; it is asked for nowhere else.
+//! - **Proof, restart, identity, sessions, who is in use**: what the program says, as far as it says it can.
 
 mod adapter;
 mod ask;
@@ -28,6 +32,7 @@ mod judge;
 mod lines;
 mod process;
 mod protocol;
+mod reverse;
 mod seat;
 mod values;
 
@@ -57,7 +62,8 @@ impl Kind for ExecKind {
         page.reserved = &["the admin login", "what the program names"];
         page.limits = "login: up to 4096 bytes; password: 1 to 65536 bytes of UTF-8 without NUL; \
                        values: up to 256 KiB as JSON; and what the program refuses";
-        page.keeps = "what the program keeps; it must keep data (R-5)";
+        page.keeps = "what the program keeps; it must keep data (R-5), which `mesh purge` knows by the names \
+                      that stand below `data`";
         page.mark = "a text that the program keeps beside the login";
         page
     }
@@ -72,6 +78,20 @@ impl Kind for ExecKind {
 
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(ExecOptions).to_value())
+    }
+
+    /// What the provider's options say: only who knows the program knows what grants nothing.
+    fn canary(&self, provider: &ProviderSettings) -> Option<ExecValues> {
+        let options = provider.typed_options::<ExecOptions>().ok()?;
+        Some(ExecValues {
+            values: options.canary?,
+            data: Vec::new(),
+        })
+    }
+
+    /// What the manifest says: only the program could tell it from the values, and it may not run.
+    fn data_of(&self, values: &ExecValues) -> Vec<String> {
+        values.data.clone()
     }
 
     fn service(&self, provider: &ProviderSettings, _wish: &Provision<'_, ExecValues>) -> Service {

@@ -53,6 +53,9 @@ impl Hello {
         all.disable = self.can("disable");
         all.list = self.can("list");
         all.hint = self.can("hint");
+        all.uses = self.can("uses");
+        all.find = self.can("find");
+        all.purge = self.can("purge");
         all
     }
 }
@@ -97,6 +100,18 @@ pub(super) struct LeavingLine<'a> {
     pub(super) consumer: &'a str,
     pub(super) login: &'a str,
     pub(super) mark: String,
+}
+
+/// Logins that leave, of which it is asked whether they are in use.
+#[derive(Serialize)]
+pub(super) struct UsesLine<'a> {
+    pub(super) logins: Vec<&'a str>,
+}
+
+/// Data by its name.
+#[derive(Serialize)]
+pub(super) struct NameLine<'a> {
+    pub(super) name: &'a str,
 }
 
 /// One line of the program after its hello.
@@ -192,6 +207,35 @@ pub(super) struct ListedLine {
     #[serde(default)]
     pub(super) mark: Option<String>,
     pub(super) enabled: bool,
+}
+
+/// One login as it stands.
+#[derive(Debug, Deserialize)]
+pub(super) struct FoundLine {
+    pub(super) login: String,
+    #[serde(default)]
+    pub(super) mark: Option<String>,
+    pub(super) enabled: bool,
+    pub(super) values: Map<String, Value>,
+    #[serde(default)]
+    pub(super) data: Vec<String>,
+    #[serde(default)]
+    pub(super) beyond: Vec<String>,
+}
+
+/// That one of the logins was used, or that somebody tried.
+#[derive(Debug, Deserialize)]
+pub(super) struct UseLine {
+    pub(super) index: usize,
+    pub(super) seconds: f64,
+    pub(super) how: String,
+}
+
+/// What there is of data.
+#[derive(Debug, Deserialize)]
+pub(super) struct DataLine {
+    #[serde(default)]
+    pub(super) data: Option<String>,
 }
 
 /// What the program says of its server.

@@ -12,6 +12,10 @@ pub struct ExecValues {
     /// is, and the program refuses what it does not know.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Value>,
+    /// What it leaves behind that outlives its login, under the names by which the program's `purge` knows
+    /// it. Nothing is done with it unless a person says `mesh purge`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<String>,
 }
 
 /// The `options` table of a provider of the kind `exec`.
@@ -24,6 +28,10 @@ pub struct ExecOptions {
     /// What the program needs to know of its backend, in its own words: handed over when it starts.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub settings: Map<String, Value>,
+    /// The `values` of a login that may do nothing, in the program's own words. With them Meshkeeper keeps one
+    /// such login of its own, and only where that is in the list is anybody removed who left the manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Map<String, Value>>,
     /// The address that apps are told, such as `https://git.example`; the program's own, if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,

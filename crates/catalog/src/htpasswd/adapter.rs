@@ -1,319 +1,56 @@
-//! The adapter: one file.
+//! The format of the file, as its readers take it.
 
-use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, FindingLevel, Listed, ProviderSettings, Server, Sink};
-use mesh_sdk::provision::Departing;
-use mesh_sdk::{
-    Adapter, Answer, Capabilities, Class, Cx, Error, Login, MarkSeen, Marker, Provision, Secret,
-};
+use mesh_sdk::adapter::{Finding, FindingLevel, Refusal};
+use mesh_sdk::{Login, Marker};
 
-use super::compare::{Diff, diff, question};
-use super::file::PasswordFile;
-use super::lines::{Lines, Wanted};
-use super::proof::{Wish, cost, cost_of, make, prove, proven};
-use super::values::{HtpasswdOptions, HtpasswdValues};
+use super::values::HtpasswdValues;
+use super::{check, lines};
+use crate::password_file::{Entries, Entry, Format, Lines, Wanted, Wish, cost_of};
 
-/// What the adapter can do.
-pub(super) const CAPABILITIES: Capabilities = {
-    let mut all = Capabilities::none();
-    all.server = true;
-    all.holds = true;
-    all.holds_all = true;
-    all.create_all = true;
-    all.disable = true;
-    all.list = true;
-    all
-};
+/// Lines of `login:hash`, each with its mark in a comment above.
+pub struct Htpasswd;
 
-/// How many wishes are proven, or made, before their answers are given.
-const PART: usize = 64;
-
-/// The adapter for one file.
-pub struct Htpasswd {
-    file: PasswordFile,
-}
-
-impl Htpasswd {
-    pub(super) fn new(settings: &ProviderSettings) -> Result<Self, Error> {
-        let options: HtpasswdOptions = settings
-            .typed_options()
-            .map_err(|refusal| Error::new(Class::RefusedValue, refusal.to_string()))?;
-        let mode = options.bits().unwrap_or(0o640);
-        Ok(Self {
-            file: PasswordFile::new(&settings.path, mode),
-        })
-    }
-
-    /// How each wish differs from what stands in the lines.
-    async fn compare(
-        &self,
-        cx: &Cx,
-        wishes: &[Wish<'_>],
-        lines: &Lines,
-    ) -> Result<Vec<Diff>, Error> {
-        let entries = lines.entries();
-        let entry = |wish: &Wish<'_>| entries.get(wish.login().as_str().as_bytes());
-        let asked: Vec<Option<Vec<u8>>> = wishes.iter().map(|w| question(w, entry(w))).collect();
-        let questions: Vec<(Secret, Vec<u8>)> = wishes
-            .iter()
-            .zip(&asked)
-            .filter_map(|(wish, hash)| Some((wish.password()?.clone(), hash.clone()?)))
-            .collect();
-        let told = {
-            let _computing = cx.computing();
-            prove(questions).await?
-        };
-        let mut told = told.into_iter();
-        let answer = |(wish, asked): (&Wish<'_>, &Option<Vec<u8>>)| {
-            let told = asked.as_ref().and_then(|_| told.next());
-            diff(wish, entry(wish), told)
-        };
-        Ok(wishes.iter().zip(&asked).map(answer).collect())
-    }
-
-    /// Works new hashes out, and writes what differs in one go.
-    async fn write(&self, cx: &Cx, wishes: &[Wish<'_>], found: &[Diff]) -> Result<(), Error> {
-        let needs: Vec<usize> = (0..wishes.len())
-            .filter(|at| found[*at].needs_hash(&wishes[*at]))
-            .collect();
-        let passwords = needs.iter().filter_map(|at| {
-            let password = wishes[*at].password()?.clone();
-            Some((password, cost(&wishes[*at]).0))
-        });
-        let hashes = {
-            let _computing = cx.computing();
-            make(passwords.collect()).await?
-        };
-        let mut new: Vec<Option<Vec<u8>>> = vec![None; wishes.len()];
-        for (at, hash) in needs.into_iter().zip(hashes) {
-            new[at] = Some(hash);
-        }
-        let changes: Vec<(String, Wanted)> = wishes
-            .iter()
-            .enumerate()
-            .filter(|(at, wish)| !found[*at].is_none(wish))
-            .map(|(at, wish)| {
-                let login = wish.login().as_str().to_owned();
-                (login, found[at].wanted(wish, new[at].clone()))
-            })
-            .collect();
-        let Some(marker) = wishes.first().map(|wish| wish.marker().clone()) else {
-            return Ok(());
-        };
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let edit = move |lines: &mut Lines| {
-            for (login, wanted) in &changes {
-                lines.set(login, wanted, &marker);
-            }
-            Ok(())
-        };
-        self.file.edit(edit).await?;
-        cx.progress();
-        // What was just written needs no proof.
-        for (wish, hash) in wishes.iter().zip(&new) {
-            if let Some(hash) = hash {
-                proven(wish).keep(hash);
-            }
-        }
-        Ok(())
-    }
-
-    async fn change_ours(
-        &self,
-        marker: &Marker,
-        going: &Departing,
-        change: fn(&mut Lines, &str, &Marker, &str),
-    ) -> Result<(), Error> {
-        let (marker, going) = (marker.clone(), going.clone());
-        let edit = move |lines: &mut Lines| {
-            let login = going.login.as_str();
-            let Some(entry) = lines.entry(login) else {
-                return Ok(());
-            };
-            let mark = entry.mark.map(str::to_owned);
-            match &mark {
-                Some(mark) if marker.read(mark, &going.consumer) == MarkSeen::Ours => {
-                    change(lines, login, &marker, mark);
-                    Ok(())
-                }
-                _ => {
-                    let message =
-                        format!("`{login}` does not carry our mark for `{}`", going.consumer);
-                    Err(Error::new(Class::Exists, message))
-                }
-            }
-        };
-        self.file.edit(edit).await
-    }
-}
-
-/// There must be something to make an enabled login with.
-fn may_write(wish: &Wish<'_>) -> Result<(), Error> {
-    match wish.enabled() && wish.password().is_none() {
-        true => Err(Error::new(Class::Bug, "there is no password to set")),
-        false => super::check::wish(wish)
-            .map_err(|refusal| Error::new(Class::RefusedValue, refusal.to_string())),
-    }
-}
-
-#[async_trait]
-impl Adapter for Htpasswd {
+impl Format for Htpasswd {
     type Values = HtpasswdValues;
+    const SCHEME: &'static str = "";
+    const READ_BY_SECOND: bool = false;
 
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+    fn check(&self, wish: &Wish<'_, Self>) -> Result<(), Refusal> {
+        check::wish(wish)
     }
-    async fn create(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
-        may_write(wish)?;
-        let lines = self.file.lines().await?;
-        let wishes = std::slice::from_ref(wish);
-        let found = self.compare(cx, wishes, &lines).await?;
-        self.write(cx, wishes, &found).await
+    fn cost(values: &HtpasswdValues) -> Option<u32> {
+        values.cost
     }
-    async fn remove(&self, _cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
-        let take = |lines: &mut Lines, login: &str, marker: &Marker, _: &str| {
-            lines.remove(login, marker);
-        };
-        self.change_ours(marker, login, take).await
+    fn name(line: &[u8]) -> Option<&[u8]> {
+        lines::split(line).map(|(login, ..)| login)
     }
-    async fn server(&self, _cx: &Cx) -> Result<Server, Error> {
-        let mut server = Server::default();
-        server.version = "a password file".to_owned();
-        let why = self.file.unwritable().await?;
-        server.read_only = why.map(|error| error.message().to_owned());
-        Ok(server)
+    fn entry(lines: &Lines, at: usize) -> Option<Entry<'_>> {
+        lines::entry(lines, at)
     }
-    async fn holds(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
-        let lines = self.file.lines().await?;
-        let mut found = self.compare(cx, std::slice::from_ref(wish), &lines).await?;
-        match found.pop() {
-            Some(diff) => Ok(diff.answer(wish)),
-            None => Err(Error::new(Class::Bug, "nothing was compared")),
-        }
+    fn set(lines: &mut Lines, login: &str, wanted: &Wanted<HtpasswdValues>, marker: &Marker) {
+        lines::set(lines, login, wanted, marker);
     }
-    async fn holds_all(
-        &self,
-        cx: &Cx,
-        wishes: &[Provision<'_, HtpasswdValues>],
-        answers: &Sink<Answer>,
-    ) -> Result<(), Error> {
-        let lines = self.file.lines().await?;
-        cx.progress();
-        // Those that need no proof are all answered before the first that does.
-        let entries = lines.entries();
-        let needs = |wish: &Wish<'_>| {
-            let entry = entries.get(wish.login().as_str().as_bytes());
-            question(wish, entry).is_some()
-        };
-        let (dear, cheap): (Vec<usize>, Vec<usize>) =
-            (0..wishes.len()).partition(|at| needs(&wishes[*at]));
-        let parts = std::iter::once(&cheap[..]).chain(dear.chunks(PART));
-        for part in parts {
-            let some: Vec<Wish<'_>> = part.iter().map(|at| wishes[*at]).collect();
-            let found = self.compare(cx, &some, &lines).await?;
-            let each = part.iter().zip(&some).zip(found);
-            answers.put_each(each.map(|((at, wish), diff)| (*at, Ok(diff.answer(wish)))));
-            cx.progress();
-        }
-        Ok(())
+    fn remove(lines: &mut Lines, login: &str, marker: &Marker) {
+        lines::remove(lines, login, marker);
     }
-    async fn create_all(
-        &self,
-        cx: &Cx,
-        wishes: &[Provision<'_, HtpasswdValues>],
-        outcomes: &Sink<()>,
-    ) -> Result<(), Error> {
-        let mut good = Vec::new();
-        for (at, wish) in wishes.iter().enumerate() {
-            match may_write(wish) {
-                Ok(()) => good.push(at),
-                Err(error) => outcomes.put(at, Err(error)),
-            }
-        }
-        for part in good.chunks(PART) {
-            let some: Vec<Wish<'_>> = part.iter().map(|at| wishes[*at]).collect();
-            let lines = self.file.lines().await?;
-            let found = self.compare(cx, &some, &lines).await?;
-            let outcome = self.write(cx, &some, &found).await;
-            outcomes.put_each(part.iter().map(|at| (*at, outcome.clone())));
-            cx.progress();
-        }
-        Ok(())
+    fn offer(&self, login: &Login, _: &Entry<'_>) -> Option<(HtpasswdValues, Vec<String>)> {
+        check::login(login).ok()?;
+        Some((HtpasswdValues::default(), Vec::new()))
     }
-    async fn disable(&self, _cx: &Cx, marker: &Marker, login: &Departing) -> Result<(), Error> {
-        let off = |lines: &mut Lines, login: &str, marker: &Marker, mark: &str| {
-            let wanted = Wanted {
-                hash: None,
-                off: true,
-                mark: mark.to_owned(),
-            };
-            lines.set(login, &wanted, marker);
-        };
-        self.change_ours(marker, login, off).await
-    }
-    async fn list(&self, _cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
-        let lines = self.file.lines().await?;
-        let listed = lines.entries().into_values().filter_map(|entry| {
-            let name = String::from_utf8_lossy(entry.login);
-            // A name that is not UTF-8 was made by somebody else.
-            let mark = match std::str::from_utf8(entry.login) {
-                Ok(_) => entry.listed_mark(marker),
-                Err(_) => MarkSeen::None,
-            };
-            Some(Listed::new(Login::new(&name).ok()?, mark, !entry.off))
+    /// Entries of others whose hashes are quick to guess.
+    fn doctor(entries: &Entries<'_>) -> Vec<Finding> {
+        let is_weak = |hash: &[u8]| !hash.is_empty() && cost_of(hash).is_none();
+        let count = entries
+            .values()
+            .filter(|one| !one.off && is_weak(one.hash))
+            .count();
+        let weak = (count > 0).then(|| {
+            let message = format!(
+                "{count} entries have another hash than bcrypt, and most such are quick to guess"
+            );
+            Finding::new(FindingLevel::Warning, "hashes", message)
+                .with_action("htpasswd -B FILE LOGIN")
         });
-        Ok(listed.collect())
+        weak.into_iter().collect()
     }
-    async fn doctor(&self, _cx: &Cx) -> Result<Vec<Finding>, Error> {
-        let lines = match self.file.lines().await {
-            Ok(lines) => lines,
-            Err(error) => {
-                let finding = Finding::new(FindingLevel::Error, "file", error.to_string());
-                return Ok(vec![finding]);
-            }
-        };
-        let mut findings = vec![match self.file.unwritable().await? {
-            Some(error) => Finding::new(FindingLevel::Error, "file", error.to_string())
-                .with_action("let the user that Meshkeeper runs as write in that folder"),
-            None => Finding::new(FindingLevel::Ok, "file", "it can be read and replaced"),
-        }];
-        findings.extend(self.mode().await?);
-        findings.extend(weak(&lines));
-        Ok(findings)
-    }
-}
-
-impl Htpasswd {
-    async fn mode(&self) -> Result<Option<Finding>, Error> {
-        let path = self.file.path().display().to_string();
-        Ok(self
-            .file
-            .mode()
-            .await?
-            .filter(|mode| mode & 0o004 != 0)
-            .map(|mode| {
-                let message =
-                    format!("{path} can be read by everybody on this machine ({mode:04o})");
-                Finding::new(FindingLevel::Warning, "mode", message)
-                    .with_action(format!("chgrp WEBSERVER {path} && chmod 0640 {path}"))
-            }))
-    }
-}
-
-/// Entries of others whose hashes are quick to guess.
-fn weak(lines: &Lines) -> Option<Finding> {
-    let entries = lines.entries();
-    let is_weak = |hash: &[u8]| !hash.is_empty() && cost_of(hash).is_none();
-    let count = entries
-        .values()
-        .filter(|one| !one.off && is_weak(one.hash))
-        .count();
-    (count > 0).then(|| {
-        let message = format!(
-            "{count} entries have another hash than bcrypt, and most such are quick to guess"
-        );
-        Finding::new(FindingLevel::Warning, "hashes", message).with_action("htpasswd -B FILE LOGIN")
-    })
 }

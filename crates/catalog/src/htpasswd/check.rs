@@ -1,53 +1,33 @@
 //! What can be refused without looking at the file.
 
+use mesh_sdk::Login;
 use mesh_sdk::adapter::{ProviderSettings, Refusal};
-use mesh_sdk::{Login, Secret};
 
-use super::proof::{LONGEST, Wish};
+use super::Htpasswd;
 use super::values::HtpasswdOptions;
+use crate::password_file::{Wish, cost, is_file, mode_of, password};
 
 /// The longest name that Apache's own program takes, in bytes.
 const LONGEST_LOGIN: usize = 255;
-/// The costs that may be asked for.
-const COSTS: std::ops::RangeInclusive<u32> = 5..=14;
 
 /// Login, password and values.
-pub(super) fn wish(wish: &Wish<'_>) -> Result<(), Refusal> {
+pub(super) fn wish(wish: &Wish<'_, Htpasswd>) -> Result<(), Refusal> {
     login(wish.login())?;
     if let Some(secret) = wish.password() {
-        password(secret)?;
+        password(secret, "HTTP carries none")?;
     }
-    match wish.values().cost {
-        Some(cost) if !COSTS.contains(&cost) => Err(Refusal::new("cost", "must be 5 to 14")),
-        _ => Ok(()),
-    }
+    cost(wish.values().cost)
 }
 
 /// A provider's own settings.
 pub(super) fn provider(settings: &ProviderSettings) -> Result<(), Refusal> {
-    if settings.scheme != "htpasswd" {
-        return Err(Refusal::new("url", "must begin with htpasswd:"));
-    }
-    let path = settings.path.as_str();
-    if path.is_empty() || path.ends_with('/') || path.contains('\0') {
-        let rule = "must name a file: `htpasswd:users.htpasswd`";
-        return Err(Refusal::new("url", rule));
-    }
-    if settings.admin.is_some() {
-        let rule = "a file has no admin login: who may write it is the system's business";
-        return Err(Refusal::new("admin", rule));
-    }
+    is_file(settings, "htpasswd")?;
     let options: HtpasswdOptions = settings.typed_options()?;
-    match options.bits() {
-        Some(_) => Ok(()),
-        None => {
-            let rule = "must be octal, such as 0640, with its owner able to read and write, and not others";
-            Err(Refusal::new("options.mode", rule))
-        }
-    }
+    mode_of(options.mode.as_deref()).map(|_| ())
 }
 
-fn login(login: &Login) -> Result<(), Refusal> {
+/// The login alone.
+pub(super) fn login(login: &Login) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::new("login", rule));
     let text = login.as_str();
     if text.contains(':') {
@@ -68,53 +48,18 @@ fn login(login: &Login) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn password(secret: &Secret) -> Result<(), Refusal> {
-    let refuse = |rule: &str| Err(Refusal::new("password", rule));
-    match secret.expose_str() {
-        None => refuse("must be UTF-8"),
-        Some("") => refuse("must not be empty"),
-        Some(text) if text.chars().any(char::is_control) => {
-            refuse("must hold no line break, NUL or other control character: HTTP carries none")
-        }
-        Some(text) if text.len() > LONGEST => {
-            refuse("must have at most 72 bytes: bcrypt looks at no more")
-        }
-        Some(_) => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! What passes and what is refused, by the field that is named.
-    use std::sync::Arc;
-
     use mesh_sdk::adapter::Admin;
-    use mesh_sdk::provision::WishParts;
-    use mesh_sdk::{ConsumerName, Marker, MeshId, ProviderName, Provision, Wish};
     use serde_json::json;
 
     use super::super::values::HtpasswdValues;
     use super::*;
+    use crate::password_file::testing;
 
     fn refused(login: &str, password: &[u8], cost: Option<u32>) -> Option<String> {
-        let key = Secret::from("key");
-        let parts = WishParts {
-            consumer: ConsumerName::new("web").expect("a name"),
-            login: Login::new(login).expect("a login"),
-            password: Some(Secret::new(password)),
-            values: Arc::new(HtpasswdValues { cost }),
-            canonical_values: Vec::new(),
-            enabled: true,
-            adopt: false,
-            exact: false,
-            generated: false,
-        };
-        let made = Wish::new(parts, &key);
-        let mesh = MeshId::new("home").expect("a name");
-        let provider = ProviderName::new("users").expect("a name");
-        let marker = Marker::new(mesh, "i1", provider, key);
-        let view = Provision::of(&made, false, &marker).expect("typed");
-        wish(&view).err().map(|refusal| refusal.field)
+        testing::refused(&Htpasswd, login, password, HtpasswdValues { cost })
     }
 
     #[test]
@@ -158,10 +103,7 @@ mod tests {
 
     #[test]
     fn a_files_settings_are_checked() {
-        let of = |path: &str| {
-            let name = ProviderName::new("users").expect("a name");
-            ProviderSettings::of_file(name, "htpasswd", path)
-        };
+        let of = |path: &str| testing::settings("htpasswd", path);
         let field = |settings: &ProviderSettings| provider(settings).err().map(|one| one.field);
         assert_eq!(field(&of("users.htpasswd")), None);
         for bad in ["", "folder/"] {

@@ -22,19 +22,21 @@
 //! - **Sessions**: there are none. Each request brings the password again, and is refused from then on.
 //! - **Restart, restore**: the file is all there is. **Identity**: none. A file that is missing in a folder
 //!   that is there is an empty one; a folder that is missing is *unknown*.
-//! - **Rights**: none. Who is in the file is let in.
+//! - **Rights**: none. Who is in the file is let in. The canary is in it, switched off. Values speak of no data,
+//!   so there is nothing that `mesh purge` could delete.
+//! - **Who is in use** is not told: what the readers write into their own logs is not asked for.
+//! - **What can be imported** is every entry whose hash is bcrypt, of which alone a password can be proven; `mesh
+//!   doctor` counts the others.
 
 mod adapter;
 mod check;
-mod classify;
-mod compare;
-mod file;
 mod lines;
-mod proof;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
 use mesh_sdk::{Error, Kind, Provision};
+
+use crate::password_file::{Keeper, descriptor, refused};
 
 pub use adapter::Htpasswd;
 pub use values::{HtpasswdOptions, HtpasswdValues};
@@ -46,17 +48,14 @@ pub struct HtpasswdKind;
 const SCHEMES: [Scheme; 1] = [Scheme::file("htpasswd")];
 
 impl Kind for HtpasswdKind {
-    type Adapter = Htpasswd;
+    type Adapter = Keeper<Htpasswd>;
 
     fn descriptor(&self) -> Descriptor {
-        let mut page = Descriptor::new("htpasswd", "Password files of Apache 2.4 and nginx 1.22");
-        page.schemes = &SCHEMES;
-        page.capabilities = adapter::CAPABILITIES;
-        page.proof = "verifier: the bcrypt hash in the file, worked out once";
-        page.restart = "nothing: it is a file";
-        page.identity = "none";
-        page.admin_rights = &["write in the file's folder, and own the file or be root"];
-        page.reserved = &[];
+        let mut page = descriptor(
+            "htpasswd",
+            "Password files of Apache 2.4 and nginx 1.22",
+            &SCHEMES,
+        );
         page.limits = "login: 255 bytes, no `:`, no control character, no `#` or space in front; \
                        password: 1 to 72 bytes of UTF-8 without control characters";
         page.keeps = "every other line";
@@ -76,11 +75,17 @@ impl Kind for HtpasswdKind {
         Some(schemars::schema_for!(HtpasswdOptions).to_value())
     }
 
+    /// A file has no rights to give: what keeps the canary out is that it is switched off.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<HtpasswdValues> {
+        Some(HtpasswdValues::default())
+    }
+
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
         check::provider(provider)
     }
 
-    fn open(&self, provider: ProviderSettings) -> Result<Htpasswd, Error> {
-        Htpasswd::new(&provider)
+    fn open(&self, provider: ProviderSettings) -> Result<Self::Adapter, Error> {
+        let HtpasswdOptions { mode } = provider.typed_options().map_err(refused)?;
+        Keeper::open(&provider, Htpasswd, mode.as_deref())
     }
 }

@@ -24,12 +24,3 @@ pub struct HtpasswdOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
-
-impl HtpasswdOptions {
-    /// The mode as a number; `None` if it is none, or one that lets others write.
-    pub(super) fn bits(&self) -> Option<u32> {
-        let text = self.mode.as_deref().unwrap_or("0640");
-        let bits = u32::from_str_radix(text, 8).ok()?;
-        (bits <= 0o777 && bits & 0o002 == 0 && bits & 0o600 == 0o600).then_some(bits)
-    }
-}

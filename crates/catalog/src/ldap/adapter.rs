@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision};
 
@@ -22,6 +22,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.create_all = true;
     all.disable = true;
     all.list = true;
+    all.find = true;
     all
 };
 
@@ -82,7 +83,7 @@ impl Adapter for Ldap {
     }
     async fn holds(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
         let session = self.session(cx).await?;
-        let found = self.find(cx, &session, wish.login().as_str()).await?;
+        let found = self.look_up(cx, &session, wish.login().as_str()).await?;
         drop(session);
         self.judge(wish, found.as_ref(), &Binds::One).await
     }
@@ -113,6 +114,9 @@ impl Adapter for Ldap {
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         self.list_all(cx, marker).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<LdapValues>>, Error> {
+        self.offers(cx, marker).await
     }
     async fn doctor(&self, cx: &Cx) -> Result<Vec<Finding>, Error> {
         self.examine(cx).await

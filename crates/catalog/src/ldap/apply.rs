@@ -27,7 +27,7 @@ impl Ldap {
     pub(super) async fn create_one(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
         self.may_touch(wish.login().as_str())?;
         let session = self.session(cx).await?;
-        let found = self.find(cx, &session, wish.login().as_str()).await?;
+        let found = self.look_up(cx, &session, wish.login().as_str()).await?;
         self.make(cx, &session, wish, found.as_ref()).await
     }
 
@@ -238,7 +238,7 @@ impl Ldap {
         marker: &Marker,
         going: &Departing,
     ) -> Result<Option<Found>, Error> {
-        let found = self.find(cx, session, going.login.as_str()).await?;
+        let found = self.look_up(cx, session, going.login.as_str()).await?;
         let mark = found
             .as_ref()
             .map(|one| one.entry.mark(marker, &going.consumer));

@@ -62,7 +62,7 @@ pub(super) fn login(provider: &ProviderSettings, login: &str) -> Result<(), Refu
 
 /// A directory compares names without case and folds spaces, soft hyphens, letters of other scripts: only
 /// names that are nobody else's whatever it folds.
-fn plain(field: &str, name: &str) -> Result<(), Refusal> {
+pub(super) fn plain(field: &str, name: &str) -> Result<(), Refusal> {
     let rule = if name.is_empty() || name.len() > LOGIN {
         "it must have 1 to 200 characters"
     } else if name.bytes().any(|byte| byte.is_ascii_uppercase()) {

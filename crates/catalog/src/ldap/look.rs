@@ -70,7 +70,7 @@ pub(super) struct Found {
 
 impl Ldap {
     /// One login; `None` if there is no such entry below the base, which was seen.
-    pub(super) async fn find(
+    pub(super) async fn look_up(
         &self,
         cx: &Cx,
         session: &Session,

@@ -20,7 +20,12 @@
 //!   switching off, even after its entry is gone, with what its rules give to that name; a restart or an idle
 //!   time-out of the server ends it.
 //! - **Names** are compared by the server without case and with spaces folded. What it would fold is refused.
-//! - **Removing** takes the memberships and the entry. What other entries say stays.
+//! - **Removing** takes the memberships and the entry. What other entries say stays. Values speak of no data, so
+//!   there is nothing that `mesh purge` could delete.
+//! - **Who is in use** is not told: only overlays (`ppolicy`, `lastbind`) keep times of logins, a directory does not
+//!   tell its own time to compare them with, and a proof by a bind would count as a use.
+//! - **What can be imported** is every entry right below the base that is named by its `uid` alone, in a name that
+//!   the server cannot fold, with its groups. Names with capital letters are left out for that.
 
 mod adapter;
 mod apply;
@@ -30,6 +35,7 @@ mod compare;
 mod connect;
 mod dn;
 mod entry;
+mod find;
 mod hash;
 mod look;
 mod server;
@@ -76,6 +82,11 @@ impl Kind for LdapKind {
 
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(LdapOptions).to_value())
+    }
+
+    /// In no group.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<LdapValues> {
+        Some(LdapValues::default())
     }
 
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {

@@ -19,6 +19,8 @@ pub(super) struct Account {
     pub(super) max_connections: i64,
     pub(super) databases: Vec<(String, Rights)>,
     pub(super) pieces: Vec<Piece>,
+    /// What else is kept with it, that values have no word for.
+    pub(super) beyond: Vec<String>,
 }
 
 /// One way in which an account may log in.
@@ -50,6 +52,11 @@ struct Kept {
     password_lifetime: Option<i64>,
     max_user_connections: i64,
     is_role: bool,
+    default_role: String,
+    ssl_type: u64,
+    max_questions: u64,
+    max_updates: u64,
+    max_connections: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -81,6 +88,7 @@ impl Account {
             methods: kept.methods(),
             databases: Vec::new(),
             pieces: Vec::new(),
+            beyond: kept.beyond(),
         }))
     }
     /// The texts of its marks.
@@ -120,6 +128,24 @@ impl Kept {
             None => own.clone(),
         });
         ways.collect()
+    }
+    fn beyond(&self) -> Vec<String> {
+        let tls = match self.ssl_type {
+            0 => None,
+            1 => Some("REQUIRE SSL".to_owned()),
+            2 => Some("REQUIRE X509".to_owned()),
+            _ => Some("REQUIRE of a certificate of its own".to_owned()),
+        };
+        let limit = |name: &str, limit: u64| (limit > 0).then(|| format!("{name} {limit}"));
+        let role = &self.default_role;
+        let all = [
+            tls,
+            limit("MAX_QUERIES_PER_HOUR", self.max_questions),
+            limit("MAX_UPDATES_PER_HOUR", self.max_updates),
+            limit("MAX_CONNECTIONS_PER_HOUR", self.max_connections),
+            (!role.is_empty()).then(|| format!("default role {role}")),
+        ];
+        all.into_iter().flatten().collect()
     }
     fn expired(&self, age: Age) -> bool {
         const DAY: i64 = 24 * 60 * 60;

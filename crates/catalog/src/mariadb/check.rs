@@ -1,7 +1,7 @@
 //! What can be refused without asking the server: names, passwords and rights that it could never take.
 
 use mesh_sdk::adapter::{ProviderSettings, Refusal};
-use mesh_sdk::{Login, Secret};
+use mesh_sdk::{Class, Error, Login, Secret};
 
 use super::compare::Wish;
 use super::rights::{is_global, is_of_database};
@@ -36,6 +36,19 @@ pub(super) fn wish(provider: &ProviderSettings, wish: &Wish<'_>) -> Result<(), R
         password(secret)?;
     }
     values(wish.values())
+}
+
+/// Refuses databases that are never deleted: the server's own, and what is no name of a database.
+pub(super) fn may_purge(name: &str) -> Result<(), Error> {
+    database("database", name).map_err(|refusal| {
+        let message = format!("database `{}`: {}", plain(name), refusal.rule);
+        Error::new(Class::RefusedValue, message)
+    })
+}
+
+/// Whether a database is one that values may name.
+pub(super) fn is_nameable(name: &str) -> bool {
+    database("database", name).is_ok()
 }
 
 /// A provider's own settings.

@@ -326,7 +326,7 @@ impl Diff {
 }
 
 /// `SELECT, INSERT on my_db.*, PROCESS`, and how many more.
-fn told(places: &[Place]) -> String {
+pub(super) fn told(places: &[Place]) -> String {
     const MOST: usize = 4;
     let one = |(pattern, rights): &Place| {
         let names = rights.names();

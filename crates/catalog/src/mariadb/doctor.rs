@@ -8,15 +8,17 @@ use super::connect::{Facts, Session, text};
 use super::read::{Whose, read};
 use super::sql;
 
-/// What the admin login must be given. The last one is for each database that consumers are given rights
+/// What the admin login must be given. The sixth is for each database that consumers are given rights
 /// on, or for `*.*`, and names those rights.
-pub(super) const RIGHTS: [&str; 6] = [
-    "GRANT CREATE USER, CONNECTION ADMIN ON *.* TO …",
+pub(super) const RIGHTS: [&str; 8] = [
+    "GRANT CREATE USER, CONNECTION ADMIN, PROCESS ON *.* TO …",
     "GRANT SELECT ON mysql.global_priv TO …",
     "GRANT SELECT ON mysql.db TO …",
     "GRANT SELECT ON mysql.tables_priv TO …",
     "GRANT CREATE ON `mk1.%`.* TO … WITH GRANT OPTION",
     "for each database: GRANT ALL PRIVILEGES ON `shop`.* TO … WITH GRANT OPTION",
+    "for `mesh import` only: GRANT SELECT ON mysql.roles_mapping TO …",
+    "for `mesh import` and `mesh purge` only: GRANT SELECT ON mysql.procs_priv TO …",
 ];
 
 const ABOUT: &str = "admin rights";
@@ -171,6 +173,11 @@ fn lacking(given: &[Given<'_>]) -> Vec<(&'static str, &'static str)> {
             "end the sessions of a login that is switched off",
         ),
         (
+            global("PROCESS"),
+            "PROCESS ON *.*",
+            "tell whether a login that leaves is still in use",
+        ),
+        (
             marks,
             "CREATE ON `mk1.%`.* WITH GRANT OPTION",
             "mark its logins",
@@ -178,6 +185,15 @@ fn lacking(given: &[Given<'_>]) -> Vec<(&'static str, &'static str)> {
     ];
     let missing = needed.into_iter().filter(|(has, ..)| !has);
     missing.map(|(_, right, why)| (right, why)).collect()
+}
+
+/// Whether the admin login was given a privilege on the whole server.
+pub(super) async fn has_global(session: &mut Session, right: &str) -> Result<bool, Error> {
+    let what = "look at our own rights";
+    let rows = session.rows(what, "SHOW GRANTS", || ()).await?;
+    let lines: Vec<String> = rows.iter().filter_map(|row| text(row, 0)).collect();
+    let mut given = lines.iter().filter_map(|line| given(line));
+    Ok(given.any(|one| one.place == "*.*" && one.has(right)))
 }
 
 impl Given<'_> {
@@ -247,13 +263,13 @@ mod tests {
     #[test]
     fn s8_what_the_admin_was_given_is_read() {
         let lines = [
-            "GRANT CREATE USER, CONNECTION ADMIN ON *.* TO `mesh`@`%` IDENTIFIED BY PASSWORD '*3B'",
+            "GRANT CREATE USER, PROCESS, CONNECTION ADMIN ON *.* TO `mesh`@`%` IDENTIFIED BY PASSWORD '*3B'",
             "GRANT CREATE ON `mk1.%`.* TO `mesh`@`%` WITH GRANT OPTION",
         ];
         let all: Vec<Given<'_>> = lines.iter().filter_map(|line| given(line)).collect();
         assert_eq!(lacking(&all), []);
         assert_eq!(lacking(&all[..1]).len(), 1);
-        assert_eq!(lacking(&all[1..]).len(), 2);
+        assert_eq!(lacking(&all[1..]).len(), 3);
         let root = given("GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION");
         assert_eq!(lacking(&[root.expect("a line")]), []);
         assert_eq!(given("GRANT `r1` TO `mesh`@`%`"), None);

@@ -20,6 +20,14 @@
 //!   removing it also end its sessions, all that bear the login, whatever their host.
 //! - **Removing** locks, ends the sessions, and drops the account. Databases stay. Views and routines that
 //!   the login defined stay too, but those with `SQL SECURITY DEFINER` fail until their definer is another.
+//! - **In use**: sessions that are open now, as the process list shows them to an admin with `PROCESS`. Refused
+//!   logins are counted for the server as a whole, and so are not told.
+//! - **Finding** logins: the account that nobody stands before is told of each login, with the others in words.
+//!   Left out are accounts that values have no word for: those that log in by another plugin, in several
+//!   ways, or without a password, and those without a name.
+//! - **Purging** drops a database that Meshkeeper made for its owner, which its comment says, and no other. It
+//!   is refused while any account, role or `PUBLIC` has a right on it, on a table or a routine in it, or a right
+//!   of that kind on the whole server, unless that is the admin login, `root`, or has `SUPER`.
 //! - **Rights** are compared by what the values can express: on databases, and on the whole server. On an
 //!   account of ours a right on a database that is not named is a surplus, so that a changed `database`
 //!   leaves nothing behind; further databases are named by `also`. Rights on tables, columns and routines, and
@@ -40,13 +48,16 @@ mod classify;
 mod compare;
 mod connect;
 mod doctor;
+mod find;
 mod hosts;
 mod mark;
+mod purge;
 mod read;
 mod rights;
 mod server;
 mod sql;
 mod statements;
+mod uses;
 mod values;
 mod verifier;
 
@@ -86,7 +97,8 @@ impl Kind for MariadbKind {
             "the admin login",
         ];
         page.limits = "login: 128 characters up to U+FFFF, no space at the end; password: any UTF-8 without NUL";
-        page.keeps = "databases with all that is in them";
+        page.keeps = "databases with all that is in them, and what the login defined. Purging drops a database \
+                      that Meshkeeper made and that nobody but admins may use";
         page.mark = "CREATE on a table that does not exist, in a database that does not";
         page
     }
@@ -97,6 +109,16 @@ impl Kind for MariadbKind {
         wish: &Provision<'_, MariadbValues>,
     ) -> Result<(), Refusal> {
         check::wish(provider, wish)
+    }
+
+    /// An account without any right, locked.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<MariadbValues> {
+        Some(MariadbValues::default())
+    }
+
+    /// The databases of which it is the owner.
+    fn data_of(&self, values: &MariadbValues) -> Vec<String> {
+        compare::owned(values).map(str::to_owned).collect()
     }
 
     fn service(&self, provider: &ProviderSettings, wish: &Provision<'_, MariadbValues>) -> Service {

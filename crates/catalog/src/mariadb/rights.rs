@@ -120,6 +120,10 @@ impl Rights {
             Privileges::Each(names) => Self::of_names(names.iter().map(String::as_str)),
         }
     }
+    /// Whether they are, or hold, rights of the kind that is given on one database.
+    pub(super) fn reach_into_databases(self) -> bool {
+        COLUMNS.iter().any(|(_, name)| self.0 & bit(name) != 0)
+    }
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -41,6 +41,22 @@ pub(super) fn pattern(database: &str) -> String {
     escaped
 }
 
+/// The one database that a pattern means: escaped as [`pattern`] does it, or as a person writes a name that
+/// holds `_`. None where `%` stands for many.
+pub(super) fn meant(pattern: &str) -> Option<String> {
+    let mut name = String::with_capacity(pattern.len());
+    let mut all = pattern.chars();
+    while let Some(c) = all.next() {
+        match c {
+            '\\' => name.push(all.next()?),
+            '%' => return None,
+            c => name.push(c),
+        }
+    }
+    let is_escaped = self::pattern(&name) == pattern;
+    (is_escaped || name == pattern).then_some(name)
+}
+
 /// Gives rights on a database's pattern, or on the whole server.
 pub(super) fn grant(rights: Rights, on: Option<&str>) -> String {
     format!("GRANT {} ON {} TO ", rights.names().join(", "), place(on))
@@ -73,6 +89,14 @@ mod tests {
         assert_eq!(name("a`b"), "`a``b`");
         assert_eq!(account("-rf", "%"), "'-rf'@'%'");
         assert_eq!(pattern(r"my_db%\"), r"my\_db\%\\");
+        for (kept, name) in [
+            (r"my\_db\%\\", Some(r"my_db%\")),
+            ("my_db", Some("my_db")),
+            (r"a\_b_c", None),
+            ("my%", None),
+        ] {
+            assert_eq!(meant(kept).as_deref(), name, "{kept}");
+        }
         let rights = Rights::of_names(["SELECT", "INSERT"]);
         assert_eq!(
             grant(rights, Some(r"a\_b")),

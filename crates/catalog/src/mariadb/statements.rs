@@ -104,8 +104,14 @@ fn options(limit: Option<i64>, off: Option<bool>) -> String {
     tail
 }
 
+/// What a database that was made here says of itself: only such a one is ever deleted.
+pub(super) const MADE: &str = "Made by Meshkeeper for its owner";
+
 fn databases(diff: &Diff) -> Vec<Statement> {
-    let make = |name: &String| Statement::new("CREATE DATABASE IF NOT EXISTS ", sql::name(name));
+    let make = |name: &String| {
+        let tail = format!(" COMMENT {}", sql::text(MADE));
+        Statement::new("CREATE DATABASE IF NOT EXISTS ", sql::name(name)).with_tail(tail)
+    };
     diff.databases.iter().map(make).collect()
 }
 

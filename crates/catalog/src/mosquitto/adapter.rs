@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker};
 
@@ -20,6 +20,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.disable = true;
     all.list = true;
     all.hint = true;
+    all.find = true;
     all
 };
 
@@ -90,6 +91,9 @@ impl Adapter for Mosquitto {
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         self.list_all(cx, marker).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<MosquittoValues>>, Error> {
+        self.find_all(cx, marker).await
     }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {
         self.wait_for_hint(cx).await

@@ -52,7 +52,8 @@ pub(super) fn is_reserved(login: &str, settings: &ProviderSettings) -> bool {
     admin.is_some_and(|admin| admin.user == login)
 }
 
-fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
+/// The login alone.
+pub(super) fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
     let refuse = |rule: &str| Err(Refusal::new("login", rule));
     let text = login.as_str();
     if is_reserved(text, provider) {
@@ -85,29 +86,40 @@ fn values(values: &MosquittoValues) -> Result<(), Refusal> {
         ("publish", &values.publish),
         ("subscribe", &values.subscribe),
     ] {
-        for topic in topics {
-            let refuse = |rule: &str| Err(Refusal::new(field, rule));
-            if !is_filter(topic) {
-                let told: String = topic.chars().filter(|c| !c.is_control()).take(40).collect();
-                let rule = format!("`{told}` is no topic: write `house/+/state` or `house/#`");
-                return refuse(&rule);
-            }
-            if topic.starts_with("$CONTROL") {
-                return refuse("`$CONTROL` would make it an admin of the broker");
-            }
-            if topic.starts_with("$share/") {
-                return refuse("name the topic without `$share/GROUP/`: groups need no right");
-            }
+        for one in topics {
+            topic(one).map_err(|rule| Refusal::new(field, rule))?;
         }
     }
-    for role in &values.roles {
-        let refuse = |rule: &str| Err(Refusal::new("roles", rule));
-        if !is_text(role) || role.len() > LONGEST_LOGIN {
-            return refuse("must be names without control characters");
-        }
-        if role.starts_with(ROLE_PREFIX) {
-            return refuse("`meshkeeper/` begins the roles that Meshkeeper makes for its logins");
-        }
+    for one in &values.roles {
+        role(one).map_err(|rule| Refusal::new("roles", rule))?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a topic.
+pub(super) fn topic(topic: &str) -> Result<(), String> {
+    if !is_filter(topic) {
+        let told: String = topic.chars().filter(|c| !c.is_control()).take(40).collect();
+        return Err(format!(
+            "`{told}` is no topic: write `house/+/state` or `house/#`"
+        ));
+    }
+    if topic.starts_with("$CONTROL") {
+        return Err("`$CONTROL` would make it an admin of the broker".to_owned());
+    }
+    if topic.starts_with("$share/") {
+        return Err("name the topic without `$share/GROUP/`: groups need no right".to_owned());
+    }
+    Ok(())
+}
+
+/// What is wrong with the name of a role.
+pub(super) fn role(role: &str) -> Result<(), &'static str> {
+    if !is_text(role) || role.len() > LONGEST_LOGIN {
+        return Err("must be names without control characters");
+    }
+    if role.starts_with(ROLE_PREFIX) {
+        return Err("`meshkeeper/` begins the roles that Meshkeeper makes for its logins");
     }
     Ok(())
 }

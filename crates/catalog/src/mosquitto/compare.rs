@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use mesh_sdk::{Answer, Difference, Differences, Held, Lost, MarkSeen, Marker, Proof};
 
+use super::check;
 use super::control::{Client, Role};
 use super::values::MosquittoValues;
 
@@ -77,9 +78,13 @@ const KINDS: [&str; 6] = [
 /// The rights of our role that a wish asks for.
 pub(super) fn wanted(values: &MosquittoValues) -> BTreeSet<Right> {
     let send = values.publish.iter().map(|topic| (SEND, topic.clone()));
-    let each = |topic: &String| [SUBSCRIBE, RECEIVE, UNSUBSCRIBE].map(|kind| (kind, topic.clone()));
-    let receive = values.subscribe.iter().flat_map(each);
+    let receive = values.subscribe.iter().flat_map(|topic| each_of(topic));
     send.chain(receive).collect()
+}
+
+/// What subscribing takes.
+fn each_of(topic: &str) -> [Right; 3] {
+    [SUBSCRIBE, RECEIVE, UNSUBSCRIBE].map(|kind| (kind, topic.to_owned()))
 }
 
 /// The rights that a role gives, and those that it takes.
@@ -94,6 +99,40 @@ fn given(role: &Role) -> (BTreeSet<Right>, Vec<Right>) {
         }
     }
     (allowed, denied)
+}
+
+/// The values that ask for what a client has, and what they cannot say.
+pub(super) fn as_values(client: &Client, role: Option<&Role>) -> (MosquittoValues, Vec<String>) {
+    let own = role_of(&client.username);
+    let (mut values, mut beyond) = (MosquittoValues::default(), Vec::new());
+    for name in client.roles.iter().map(|one| &one.rolename) {
+        match check::role(name) {
+            Ok(()) => values.roles.push(name.clone()),
+            Err(_) if *name == own => {}
+            Err(_) => beyond.push(format!("role {name}")),
+        }
+    }
+    let assigned = client.roles.iter().any(|one| one.rolename == own);
+    let (allowed, denied) = role.filter(|_| assigned).map(given).unwrap_or_default();
+    let may = |topic: &str| check::topic(topic).is_ok();
+    for (kind, topic) in allowed.iter().filter(|(_, topic)| may(topic)) {
+        let whole = || each_of(topic).iter().all(|one| allowed.contains(one));
+        match *kind {
+            SEND => values.publish.push(topic.clone()),
+            SUBSCRIBE if whole() => values.subscribe.push(topic.clone()),
+            _ => {}
+        }
+    }
+    let said = wanted(&values);
+    beyond.extend(allowed.difference(&said).map(told_right));
+    let denied = denied.iter().map(told_right);
+    beyond.extend(denied.map(|right| format!("{right} is denied, until it is adopted")));
+    let groups = client.groups.iter();
+    beyond.extend(groups.map(|group| format!("group {}", group.groupname)));
+    if let Some(session) = &client.clientid {
+        beyond.push(format!("may only use the session name {session}"));
+    }
+    (values, beyond)
 }
 
 /// How a client differs from a wish.

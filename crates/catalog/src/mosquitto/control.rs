@@ -23,6 +23,14 @@ pub(super) struct Client {
     pub(super) clientid: Option<String>,
     #[serde(default)]
     pub(super) roles: Vec<RoleName>,
+    #[serde(default)]
+    pub(super) groups: Vec<GroupName>,
+}
+
+/// A group that a client is in.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct GroupName {
+    pub(super) groupname: String,
 }
 
 /// A role that a client has.

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use mesh_sdk::adapter::{Listed, Sink};
+use mesh_sdk::adapter::{Found, Listed, Sink};
 use mesh_sdk::{Answer, Class, Cx, Error, Login, Marker};
 use tokio::task::JoinSet;
 
 use super::adapter::Mosquitto;
-use super::compare::{Fit, Known, Wish, diff, listed_mark, mark_text, role_of};
+use super::check;
+use super::compare::{Fit, Known, Wish, as_values, diff, listed_mark, mark_text, role_of};
 use super::control::{Client, Control, Role};
+use super::values::MosquittoValues;
 use super::wire::{enter, is_encrypted};
+use crate::offered;
 
 /// How many are logged in as at each bulk look; the next look takes the next ones.
 const LOGINS_A_LOOK: usize = 1000;
@@ -184,6 +187,30 @@ impl Mosquitto {
             Some(Listed::new(login, mark, !client.disabled))
         });
         Ok(listed.collect())
+    }
+}
+
+impl Mosquitto {
+    /// Every client that a wish could have made as it stands.
+    pub(super) async fn find_all(
+        &self,
+        cx: &Cx,
+        marker: &Marker,
+    ) -> Result<Vec<Found<MosquittoValues>>, Error> {
+        let mut control = Control::open(&self.settings, cx).await?;
+        let seen = Everything::read(cx, &mut control).await?;
+        control.leave().await;
+        let offer = |client: &Client| {
+            let (_, role) = seen.of(&client.username);
+            let login = Login::new(&client.username).ok()?;
+            check::login(&login, &self.settings).ok()?;
+            if !offered::may_be(&listed_mark(marker, mark_text(client, role))) {
+                return None;
+            }
+            let (values, beyond) = as_values(client, role);
+            Some(offered::found(login, values, !client.disabled, beyond))
+        };
+        Ok(seen.clients.values().filter_map(offer).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Refusal, Server, Sink};
+use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Refusal, Server, Sink, Use};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker};
 
@@ -23,6 +23,8 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.disable = true;
     all.list = true;
     all.hint = true;
+    all.uses = true;
+    all.find = true;
     all
 };
 
@@ -111,6 +113,12 @@ impl Adapter for Nats {
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         self.list_all(cx, marker).await
+    }
+    async fn uses(&self, cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        self.uses_of(cx, logins).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<NatsValues>>, Error> {
+        self.find_all(cx, marker).await
     }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {
         self.wait_for_hint(cx).await

@@ -62,7 +62,8 @@ pub(super) fn is_reserved(login: &str, settings: &ProviderSettings) -> bool {
     admin.is_some_and(|admin| admin.user == login)
 }
 
-fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
+/// The login alone.
+pub(super) fn login(login: &Login, provider: &ProviderSettings) -> Result<(), Refusal> {
     if is_reserved(login.as_str(), provider) {
         return Err(Refusal::new("login", "the admin login itself is reserved"));
     }
@@ -87,7 +88,8 @@ fn password(secret: &Secret) -> Result<(), Refusal> {
     }
 }
 
-fn values(values: &NatsValues) -> Result<(), Refusal> {
+/// Subjects alone.
+pub(super) fn values(values: &NatsValues) -> Result<(), Refusal> {
     let lists = [
         ("publish", &values.publish, false),
         ("publish_deny", &values.publish_deny, false),

@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) rights: Option<Rights>,
     pub(super) mark: Option<String>,
     pub(super) on: bool,
+    /// What it has that no values can say.
+    pub(super) beyond: Vec<String>,
     /// Where it stands, with the comma and the mark behind it.
     span: Range<usize>,
 }
@@ -172,6 +174,9 @@ impl UsersFile {
     }
 }
 
+/// What a user's name and password are called.
+const NAMES: [&str; 4] = ["user", "username", "password", "pass"];
+
 /// The users, and where their list ends. Other keys beside `users` are somebody else's.
 fn read_list(text: &str) -> Result<(Vec<Entry>, Option<usize>), Stuck> {
     let mut reader = Reader::new(text, 0);
@@ -268,16 +273,34 @@ fn switched_off(reader: &mut Reader<'_>) -> Option<Entry> {
 
 /// A user with a name; those with a key instead of a name are none of our business.
 fn entry(value: &Value, mark: Option<String>, on: bool, span: Range<usize>) -> Option<Entry> {
-    let login = value.get(&["user", "username"])?.text()?;
-    let stored = value.get(&["password", "pass"]).and_then(Value::text);
+    let login = value.get(&NAMES[..2])?.text()?;
+    let stored = value.get(&NAMES[2..]).and_then(Value::text);
     Some(Entry {
         login: login.to_owned(),
         stored: stored.map(str::to_owned),
         rights: Rights::read(value),
         mark,
         on,
+        beyond: beyond(value),
         span,
     })
+}
+
+/// Fields of a user that are neither read nor kept when its line is written anew.
+fn beyond(user: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Value::Map(fields) = user {
+        let more = fields.iter().map(|(name, _)| name);
+        let more = more.filter(|name| {
+            let known = Rights::FIELDS.iter().chain(&NAMES);
+            !known.clone().any(|known| known.eq_ignore_ascii_case(name))
+        });
+        all.extend(more.map(|name| format!("`{name}`, which is not kept once it is adopted")));
+    }
+    if Rights::limits_responses(user) {
+        all.push("limits of `allow_responses`, which are not kept once it is adopted".to_owned());
+    }
+    all
 }
 
 #[cfg(test)]

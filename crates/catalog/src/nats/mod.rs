@@ -31,7 +31,12 @@
 //!   file stay byte for byte. A file that cannot be read for certain is never written.
 //! - **Sessions**: removing, switching off and another password end them at once; new rights do not, they
 //!   count from then on.
-//! - **Removing** takes the line away. Streams, buckets and messages stay.
+//! - **Removing** takes the line away. Streams, buckets and messages stay, and are nobody's in particular: a
+//!   login's values name subjects, no streams, so there is nothing that `mesh purge` could delete.
+//! - **Who is in use** is told by the server: open connections, the last 10,000 that are over, and logins that
+//!   it refused, until it restarts. It needs one more right of the admin; without it nobody knows.
+//! - **What can be imported** is every user with a password whose rights can be read. Fields of a user that the
+//!   values have no word for are told with it.
 //! - **A configuration that the server does not take** is put back as it was, so that the server can also
 //!   start again; the error is told with the server's reason.
 
@@ -42,6 +47,7 @@ mod classify;
 mod compare;
 mod disk;
 mod file;
+mod find;
 mod hash;
 mod look;
 mod rights;
@@ -92,6 +98,11 @@ impl Kind for NatsKind {
 
     fn options_schema(&self) -> Option<serde_json::Value> {
         Some(schemars::schema_for!(NatsOptions).to_value())
+    }
+
+    /// Nothing is named, so nothing is granted.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<NatsValues> {
+        Some(NatsValues::default())
     }
 
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {

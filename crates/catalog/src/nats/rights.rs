@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::syntax::{Value, quote};
-use super::values::NatsValues;
+use super::values::{ConnectionType, NatsValues};
 
 /// Subjects for one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,6 +93,25 @@ impl Side {
 }
 
 impl Rights {
+    /// The fields of a user that are read here: what it may do, then how it may connect.
+    pub(super) const FIELDS: [&str; 7] = [
+        "permissions",
+        "permission",
+        "authorization",
+        "allowed_connection_types",
+        "connection_types",
+        "allowed_connection_type",
+        "clients",
+    ];
+
+    /// Whether a user may answer only so often, or so long.
+    pub(super) fn limits_responses(user: &Value) -> bool {
+        let responses = user
+            .get(&Self::FIELDS[..3])
+            .and_then(|map| map.get(&["allow_responses", "allow_response"]));
+        matches!(responses, Some(Value::Map(_)))
+    }
+
     /// What a wish asks for.
     pub(super) fn wanted(values: &NatsValues) -> Self {
         let types = values.connection_types.iter();
@@ -105,21 +124,32 @@ impl Rights {
         }
     }
 
+    /// The values that ask for exactly this; `None` where there are none.
+    pub(super) fn as_values(&self) -> Option<NatsValues> {
+        let list = |set: &BTreeSet<String>| set.iter().cloned().collect();
+        let types = self.types.iter().flatten();
+        Some(NatsValues {
+            publish: list(&self.publish.allow),
+            publish_deny: list(&self.publish.deny),
+            subscribe: list(&self.subscribe.allow),
+            subscribe_deny: list(&self.subscribe.deny),
+            allow_responses: self.responses,
+            connection_types: types
+                .map(|word| ConnectionType::of(word))
+                .collect::<Option<_>>()?,
+        })
+    }
+
     /// What a user in the file may do; `None` if that cannot be told.
     pub(super) fn read(user: &Value) -> Option<Self> {
-        let permissions = user.get(&["permissions", "permission", "authorization"]);
+        let permissions = user.get(&Self::FIELDS[..3]);
         let get = |names: &[&str]| permissions.and_then(|map| map.get(names));
         let responses = match get(&["allow_responses", "allow_response"]) {
             None => false,
             Some(Value::Text(word)) => !matches!(word.as_str(), "false" | "no" | "off"),
             Some(_) => true,
         };
-        let types = user.get(&[
-            "allowed_connection_types",
-            "connection_types",
-            "allowed_connection_type",
-            "clients",
-        ]);
+        let types = user.get(&Self::FIELDS[3..]);
         let types = match types {
             None => None,
             Some(list) => Some(list.texts()?.into_iter().map(str::to_uppercase).collect()),

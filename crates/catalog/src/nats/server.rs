@@ -17,17 +17,19 @@ use super::wire::{Wire, is_encrypted};
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// What the admin login must be allowed.
-pub(super) const RIGHTS: [&str; 5] = [
+pub(super) const RIGHTS: [&str; 6] = [
     "a user of the server's system account",
     "publish `$SYS.REQ.SERVER.*.RELOAD`: have the server load the file",
     "publish `$SYS.REQ.SERVER.*.VARZ`: know when it loaded it last",
+    "publish `$SYS.REQ.SERVER.*.CONNZ`: know who is in use before a login is dropped",
     "publish `$SYS.REQ.USER.INFO`: tell in `mesh doctor` what the admin may do",
     "subscribe `_INBOX.meshkeeper.>`",
 ];
 /// The subjects of them.
-const NEEDED: [&str; 3] = [
+const NEEDED: [&str; 4] = [
     "$SYS.REQ.SERVER.*.RELOAD",
     "$SYS.REQ.SERVER.*.VARZ",
+    "$SYS.REQ.SERVER.*.CONNZ",
     "$SYS.REQ.USER.INFO",
 ];
 
@@ -175,6 +177,16 @@ fn judge_rights(allowed: &Value) -> Finding {
         .filter(|subject| !NEEDED.contains(subject))
         .copied()
         .collect();
+    let covers = |wanted: &str| {
+        let is = |subject: &&str| *subject == wanted || subject.ends_with('>');
+        allowed.iter().any(is)
+    };
+    if !covers(NEEDED[2]) {
+        let message =
+            "the admin may not ask who is connected, so a login that is in use is not told";
+        let action = format!("let it publish `{}`", NEEDED[2]);
+        return warn("admin rights", message).with_action(action);
+    }
     match more.is_empty() {
         true => fine("admin rights", "no more than what is needed"),
         false => warn(
@@ -209,7 +221,9 @@ mod tests {
         }
         assert_eq!(judge_rights(&json!(NEEDED)).level, FindingLevel::Ok);
         assert_eq!(judge_rights(&Value::Null).level, FindingLevel::Warning);
-        let more = judge_rights(&json!([NEEDED[0], "$SYS.REQ.SERVER.*.KICK"]));
+        let blind = judge_rights(&json!([NEEDED[0], NEEDED[1], NEEDED[3]]));
+        assert!(blind.message.contains("in use"), "{blind:?}");
+        let more = judge_rights(&json!([NEEDED[2], "$SYS.REQ.SERVER.*.KICK"]));
         assert!(more.message.contains("KICK"), "{more:?}");
     }
 }

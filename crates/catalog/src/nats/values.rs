@@ -52,6 +52,19 @@ pub enum ConnectionType {
 }
 
 impl ConnectionType {
+    const ALL: [Self; 7] = [
+        Self::Standard,
+        Self::Websocket,
+        Self::Leafnode,
+        Self::LeafnodeWs,
+        Self::Mqtt,
+        Self::MqttWs,
+        Self::InProcess,
+    ];
+    /// The one with this word.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
     /// The word in the server's configuration.
     pub(super) const fn word(self) -> &'static str {
         match self {

@@ -18,6 +18,8 @@ use crate::tls;
 
 /// How long a connection may take until the login is answered.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// What our connections call themselves, those on which a consumer's password is proven too.
+pub(super) const NAME: &str = "meshkeeper";
 /// The longest line and the longest answer that are read.
 const LONGEST: (u64, usize) = (1 << 20, 64 << 20);
 
@@ -138,7 +140,7 @@ impl Wire {
     async fn log_in(&mut self, user: &str, password: &str, tls: bool) -> Result<Entered, Error> {
         const WHAT: &str = "log in";
         let hello = json!({
-            "user": user, "pass": password, "name": "meshkeeper", "lang": "rust",
+            "user": user, "pass": password, "name": NAME, "lang": "rust",
             "version": env!("CARGO_PKG_VERSION"), "protocol": 1, "verbose": false, "pedantic": false,
             "headers": true, "no_responders": true, "echo": false, "tls_required": tls,
         });
@@ -168,12 +170,25 @@ impl Wire {
 
     /// Asks, and gives the one answer, as JSON.
     pub(super) async fn ask(&mut self, what: &str, subject: &str) -> Result<Value, Error> {
+        self.ask_for(what, subject, "").await
+    }
+
+    /// The same, with what exactly is asked for.
+    pub(super) async fn ask_for(
+        &mut self,
+        what: &str,
+        subject: &str,
+        wanted: &str,
+    ) -> Result<Value, Error> {
         // Nobody else has this client's number on this server.
         let inbox = format!(
             "_INBOX.meshkeeper.{}.{}",
             self.info.server_id, self.info.client_id
         );
-        let ask = format!("SUB {inbox} 1\r\nUNSUB 1 1\r\nPUB {subject} {inbox} 0\r\n\r\n");
+        let ask = format!(
+            "SUB {inbox} 1\r\nUNSUB 1 1\r\nPUB {subject} {inbox} {}\r\n{wanted}\r\n",
+            wanted.len()
+        );
         self.send(what, ask.as_bytes()).await?;
         loop {
             let said = line(&mut self.stream, what).await?;

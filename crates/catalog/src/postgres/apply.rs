@@ -28,6 +28,8 @@ pub(super) struct Making<'a, 'w> {
     fits: HashMap<usize, Fit>,
     /// Those that somebody else made meanwhile: they are looked at once more.
     pub(super) again: Vec<usize>,
+    /// How many logins the next transaction has.
+    pub(super) size: usize,
 }
 
 impl Postgres {
@@ -45,6 +47,7 @@ impl Postgres {
             outcomes,
             fits: HashMap::new(),
             again: Vec::new(),
+            size: super::batch::FIRST,
         };
         let good: Vec<usize> = (0..wishes.len())
             .filter(|index| making.may_make(*index))
@@ -313,6 +316,10 @@ impl Making<'_, '_> {
         let (mut steps, diff) = self.role_steps(look, index)?;
         let rights = super::measure::measure(&view, wish);
         let owner = wish.values().privileges == Privileges::Owner;
+        if !steps.is_empty() || !rights.missing.is_empty() {
+            let aside = rights.aside.iter();
+            steps.extend(aside.flat_map(|right| right.give(login, look.facts.major)));
+        }
         for right in &rights.missing {
             if let (Right::NewSchema(name), false) = (right, owner) {
                 let rule = format!("`schemas`: there is no schema `{name}` in the database");

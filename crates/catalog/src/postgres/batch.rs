@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use mesh_sdk::{Class, Error};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
 use super::apply::{Making, together};
 use super::connect::{Failed, Session};
 use super::rights::Step;
 
-/// How many logins go into one transaction. Each new verifier takes the server some 4 ms.
-const BATCH: usize = 64;
+/// How many logins go into the first transaction. Later ones follow from what it took: a new verifier takes
+/// the server 4 ms with 4,096 rounds, and next to nothing with one.
+pub(super) const FIRST: usize = 64;
+/// How long a transaction is meant to take: others who change rights on the same tables wait for it.
+const MEANT: Duration = Duration::from_millis(250);
+/// The least and the most logins of one transaction.
+const LEAST: usize = 16;
+const MOST: usize = 1_000;
 /// How often a statement is said again that met somebody else's change of the same row (O-30), and the
 /// first wait, which doubles.
 const TRIES: u32 = 7;
@@ -37,8 +43,16 @@ impl Making<'_, '_> {
         work: Vec<Work>,
     ) -> Result<Vec<usize>, Error> {
         let mut failed = Vec::new();
-        for part in work.chunks(BATCH) {
-            match self.say(session, part).await {
+        let mut left = &work[..];
+        while !left.is_empty() {
+            let (part, rest) = left.split_at(self.size.min(left.len()));
+            left = rest;
+            let begun = Instant::now();
+            let said = self.say(session, part).await;
+            if said.is_ok() {
+                self.size = fitting(part.len(), begun.elapsed());
+            }
+            match said {
                 Ok(()) => {}
                 // One alone was said already: nothing else would come of saying it again.
                 Err(error) if part.len() == 1 && !error.is_concurrent() => {
@@ -98,6 +112,13 @@ impl Making<'_, '_> {
     }
 }
 
+/// How many fit into the next transaction, when so many took so long. A few say little of many.
+fn fitting(count: usize, took: Duration) -> usize {
+    let each = (took.as_micros() / count.max(1) as u128).max(1);
+    let fit = usize::try_from(MEANT.as_micros() / each).unwrap_or(MOST);
+    fit.clamp(LEAST, MOST.min(4 * count.max(LEAST)))
+}
+
 /// Some statements as one transaction, in one round trip. A refusal leaves the connection usable.
 pub(super) async fn transaction(session: &Session, statements: &[String]) -> Result<(), Failed> {
     let sql = format!("BEGIN; {ONE_AT_A_TIME}; {}; COMMIT", statements.join("; "));
@@ -132,4 +153,20 @@ pub(super) async fn end_sessions(session: &Session, role: u32) -> Result<(), Err
     }
     let message = format!("{WHAT}: {} are still open", left.len());
     Err(Error::new(Class::Busy, message))
+}
+
+#[cfg(test)]
+mod tests {
+    //! How many logins a transaction has.
+    use super::*;
+
+    #[test]
+    fn h16_a_transaction_has_as_many_logins_as_the_server_makes_in_its_time() {
+        let fit = |count, millis| fitting(count, Duration::from_millis(millis));
+        assert_eq!(fit(64, 256), 62, "4 ms each: 4,096 rounds");
+        assert_eq!(fit(64, 6_400), LEAST, "a server that is busy");
+        assert_eq!(fit(64, 1), 256, "no more than four times as many as before");
+        assert_eq!(fit(500, 1), MOST);
+        assert_eq!(fit(1, 0), 64, "one that took no time");
+    }
 }

@@ -1,7 +1,7 @@
 //! What can be refused without asking the server: names, passwords and values that it could never take.
 
 use mesh_sdk::adapter::{ProviderSettings, Refusal};
-use mesh_sdk::{Login, Secret};
+use mesh_sdk::{Class, Error, Login, Secret};
 
 use super::compare::Wish;
 use super::connect::{admin_name, home};
@@ -78,6 +78,24 @@ fn options(options: &PostgresOptions) -> Result<(), Refusal> {
     }
 }
 
+/// Refuses databases that are never deleted: the server's own, and the one that the admin login works in.
+pub(super) fn may_purge(database: &str, settings: &ProviderSettings) -> Result<(), Error> {
+    let refuse = |rule: &str| {
+        let message = format!("database `{database}` {rule}");
+        Err(Error::new(Class::RefusedValue, message))
+    };
+    if let Some(rule) = wrong_name(database) {
+        return refuse(rule);
+    }
+    if database == "postgres" || TEMPLATES.contains(&database) {
+        return refuse("is the server's own and never deleted");
+    }
+    if database == home(settings) {
+        return refuse("is the one that the admin login works in, and never deleted");
+    }
+    Ok(())
+}
+
 /// Whether a login is never touched (H-19). Case counts: `Postgres` is another role.
 pub(super) fn is_reserved(login: &str, settings: &ProviderSettings, keeper: &str) -> bool {
     is_system(login) || login == keeper || login == CANARY || login == admin_name(settings)
@@ -143,7 +161,11 @@ fn values(values: &PostgresValues, provider: &ProviderSettings) -> Result<(), Re
                     have the admin run things";
         return refuse("database", rule);
     }
-    if values.schemas.is_empty() && !owner {
+    let has_rights = matches!(
+        values.privileges,
+        Privileges::ReadWrite | Privileges::ReadOnly
+    );
+    if values.schemas.is_empty() && has_rights {
         return refuse(
             "schemas",
             "must name one at least: privileges are about schemas",

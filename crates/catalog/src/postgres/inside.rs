@@ -41,14 +41,35 @@ pub(super) struct Maker {
     pub(super) acted: bool,
 }
 
-/// On how many tables, or sequences, of a schema a role has each privilege.
+/// On how many tables, or sequences, of a schema each role has a privilege.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
-    /// Any.
-    pub(super) all: HashMap<u16, i64>,
-    /// Those that others own.
-    pub(super) of_others: Privs,
+    /// Any, by role and privilege.
+    all: HashMap<(u32, u16), i64>,
+    /// What roles have on those that others own.
+    of_others: HashMap<u32, Privs>,
 }
+
+impl Counts {
+    /// On how many a role has one privilege.
+    pub(super) fn count(&self, role: u32, right: Privs) -> i64 {
+        self.all.get(&(role, right.bits())).copied().unwrap_or(0)
+    }
+    /// What it has on those that others own.
+    pub(super) fn of_others(&self, role: u32) -> Privs {
+        self.of_others.get(&role).copied().unwrap_or_default()
+    }
+    fn add(&mut self, role: u32, owner: u32, right: Privs, count: i64) {
+        *self.all.entry((role, right.bits())).or_default() += count;
+        if role != owner {
+            let others = self.of_others.entry(role).or_default();
+            *others = others.with(right);
+        }
+    }
+}
+
+/// By schema (`""` is everywhere) and sort: of each maker's, what a role will have.
+pub(super) type Later = HashMap<(String, Sort), BTreeMap<String, HashMap<u32, Privs>>>;
 
 /// Which schemas, tables and roles are looked at, and what was found.
 #[derive(Debug, Default)]
@@ -56,9 +77,8 @@ pub(super) struct Inside {
     pub(super) schemas: HashMap<String, Schema>,
     /// How many there are.
     pub(super) totals: HashMap<(String, Sort), i64>,
-    pub(super) counts: HashMap<(u32, String, Sort), Counts>,
-    /// What a role will have of what a maker makes, in a schema or (`""`) everywhere.
-    pub(super) later: HashMap<(u32, String, Sort), BTreeMap<String, Privs>>,
+    pub(super) counts: HashMap<(String, Sort), Counts>,
+    pub(super) later: Later,
     pub(super) makers: HashMap<String, BTreeSet<Maker>>,
     pub(super) extensions: BTreeSet<String>,
     /// What the keeper owns here, as `ALTER` names it.
@@ -286,57 +306,60 @@ async fn found_totals(
     rows.iter().map(read).collect()
 }
 
+/// Tables with the same rights are unpacked once, and a privilege comes with all who have it: a row for
+/// each login would cost more than all the rest of a look.
 async fn found_counts(
     session: &Session,
     params: &[Param<'_>],
-) -> Result<HashMap<(u32, String, Sort), Counts>, Error> {
+) -> Result<HashMap<(String, Sort), Counts>, Error> {
     const WHAT: &str = "count rights on tables";
     let sql = format!(
-        "SELECT e.grantee, c.nspname::text, c.sort, e.privilege_type, count(DISTINCT c.oid), \
-           bool_or(c.relowner <> e.grantee) \
-         FROM ({RELATIONS}) c, aclexplode(c.acl) e WHERE e.grantee = ANY($2) GROUP BY 1, 2, 3, 4"
+        "SELECT g.s, g.sort, g.relowner, g.n, e.p, e.who \
+         FROM (SELECT c.nspname::text AS s, c.sort, c.relowner, c.acl, count(*) AS n \
+               FROM ({RELATIONS}) c GROUP BY 1, 2, 3, 4) g, \
+           LATERAL (SELECT x.privilege_type AS p, array_agg(x.grantee) AS who \
+             FROM aclexplode(g.acl) x WHERE x.grantee = ANY($2) GROUP BY 1) e"
     );
     let mut all: HashMap<_, Counts> = HashMap::new();
     for row in session.query(WHAT, &sql, params).await? {
-        let key = (
-            column(&row, 0, WHAT)?,
-            column(&row, 1, WHAT)?,
-            sort(&row, 2, WHAT)?,
-        );
-        let right = Privs::of(&column::<String>(&row, 3, WHAT)?);
+        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
+        let (owner, tables): (u32, i64) = (column(&row, 2, WHAT)?, column(&row, 3, WHAT)?);
+        let right = Privs::of(column::<&str>(&row, 4, WHAT)?);
         let counts = all.entry(key).or_default();
-        counts.all.insert(right.bits(), column(&row, 4, WHAT)?);
-        if column(&row, 5, WHAT)? {
-            counts.of_others = counts.of_others.with(right);
+        for role in each_once(column(&row, 5, WHAT)?) {
+            counts.add(role, owner, right, tables);
         }
     }
     Ok(all)
 }
 
-/// By role, schema and sort: what it will have of each maker's.
-type Later = HashMap<(u32, String, Sort), BTreeMap<String, Privs>>;
+/// Two may have granted the same.
+fn each_once(mut roles: Vec<u32>) -> Vec<u32> {
+    roles.sort_unstable();
+    roles.dedup();
+    roles
+}
 
 async fn found_later(session: &Session, params: &[Param<'_>]) -> Result<Later, Error> {
     const WHAT: &str = "look at default privileges";
-    let sql = "SELECT e.grantee, coalesce(n.nspname::text, ''), \
-                 d.defaclobjtype::text, pg_get_userbyid(d.defaclrole)::text, e.privilege_type \
+    let sql = "SELECT coalesce(n.nspname::text, ''), d.defaclobjtype::text, \
+                 pg_get_userbyid(d.defaclrole)::text, e.p, e.who \
                FROM pg_default_acl d LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace, \
-                 aclexplode(d.defaclacl || '{}'::aclitem[]) e \
-               WHERE e.grantee = ANY($2) AND d.defaclobjtype IN ('r', 'S') \
+                 LATERAL (SELECT x.privilege_type AS p, array_agg(x.grantee) AS who \
+                   FROM aclexplode(d.defaclacl || '{}'::aclitem[]) x \
+                   WHERE x.grantee = ANY($2) GROUP BY 1) e \
+               WHERE d.defaclobjtype IN ('r', 'S') \
                  AND (d.defaclnamespace = 0 OR n.nspname::text = ANY($1))";
-    let mut all: Later = HashMap::new();
+    let mut all = Later::new();
     for row in session.query(WHAT, sql, params).await? {
-        let key = (
-            column(&row, 0, WHAT)?,
-            column(&row, 1, WHAT)?,
-            sort(&row, 2, WHAT)?,
-        );
-        let rights = all
-            .entry(key)
-            .or_default()
-            .entry(column(&row, 3, WHAT)?)
-            .or_default();
-        *rights = rights.with(Privs::of(&column::<String>(&row, 4, WHAT)?));
+        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
+        let right = Privs::of(column::<&str>(&row, 3, WHAT)?);
+        let makers = all.entry(key).or_default();
+        let of_maker = makers.entry(column(&row, 2, WHAT)?).or_default();
+        for role in column::<Vec<u32>>(&row, 4, WHAT)? {
+            let rights = of_maker.entry(role).or_default();
+            *rights = rights.with(right);
+        }
     }
     Ok(all)
 }

@@ -3,6 +3,8 @@
 //! What counts is what holds: a right that comes by membership, or that everybody has, is not missing.
 //! Beyond is only what was granted to the login itself.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::compare::{View, Wish};
 use super::inside::{Inside, Schema};
 use super::rights::{Privs, Right, Sort};
@@ -14,13 +16,16 @@ use super::values::Privileges;
 pub(super) struct Measured {
     pub(super) missing: Vec<Right>,
     pub(super) surplus: Vec<Right>,
+    /// What only the admin login lacks to look after one that a person made: given with whatever else is
+    /// written, and no difference by itself.
+    pub(super) aside: Vec<Right>,
 }
 
 /// What is wanted on tables and sequences.
 pub(super) fn wanted(privileges: Privileges, sort: Sort) -> Privs {
     match (privileges, sort) {
         // What an owner makes is its own.
-        (Privileges::Owner, _) => Privs::NONE,
+        (Privileges::Owner | Privileges::Nothing, _) => Privs::NONE,
         (Privileges::ReadOnly, _) => Privs::SELECT,
         (Privileges::ReadWrite, Sort::Table) => Privs::ROWS,
         (Privileges::ReadWrite, Sort::Sequence) => Privs::SELECT.with(Privs::USAGE),
@@ -31,6 +36,7 @@ fn wanted_on_schema(privileges: Privileges) -> Privs {
     match privileges {
         Privileges::Owner => Privs::USAGE.with(Privs::CREATE),
         Privileges::ReadWrite | Privileges::ReadOnly => Privs::USAGE,
+        Privileges::Nothing => Privs::NONE,
     }
 }
 
@@ -41,7 +47,10 @@ pub(super) fn measure(view: &View<'_>, wish: &Wish<'_>) -> Measured {
     let values = wish.values();
     let owner = values.privileges == Privileges::Owner;
     if owner && !view.superuser && !view.role.is_some_and(|role| role.acted) {
-        found.missing.push(Right::Acted);
+        match view.role.is_some() && !wish.exact() {
+            true => found.aside.push(Right::Acted),
+            false => found.missing.push(Right::Acted),
+        }
     }
     database(view, wish, &mut found);
     let Some(inside) = view.inside else {
@@ -49,7 +58,9 @@ pub(super) fn measure(view: &View<'_>, wish: &Wish<'_>) -> Measured {
     };
     for name in &values.schemas {
         let Some(schema) = inside.schemas.get(name) else {
-            found.missing.push(Right::NewSchema(name.clone()));
+            if values.privileges != Privileges::Nothing {
+                found.missing.push(Right::NewSchema(name.clone()));
+            }
             continue;
         };
         on_schema(view, wish, inside, (name, schema), &mut found);
@@ -124,7 +135,7 @@ fn database(view: &View<'_>, wish: &Wish<'_>, found: &mut Measured) {
         Some(role) => view.shared.may_connect(role, database),
         None => everybody_connects(database),
     };
-    if !connects {
+    if !connects && values.privileges != Privileges::Nothing {
         found.missing.push(right(Privs::CONNECT));
     }
     let Some(role) = view.role else { return };
@@ -189,9 +200,12 @@ fn lacks_on_schema(
         held = held.with(wanted);
     }
     if let Some(role) = view.role {
-        let key = (role.oid, name.to_owned());
-        let more = inside.by_membership.get(&key).copied().unwrap_or_default();
-        held = held.with(of(role.oid)).with(more);
+        held = held.with(of(role.oid));
+        if !inside.by_membership.is_empty() {
+            let key = (role.oid, name.to_owned());
+            let more = inside.by_membership.get(&key).copied().unwrap_or_default();
+            held = held.with(more);
+        }
         if role.superuser {
             held = held.with(wanted);
         }
@@ -219,6 +233,9 @@ fn on_tables(
         }
         return;
     };
+    if inside.lacking.is_empty() && inside.beyond.is_empty() {
+        return;
+    }
     let key = (role.oid, schema.to_owned(), sort);
     let owner = wish.values().privileges == Privileges::Owner;
     let by_name = |named: Option<&super::inside::Named>, wanted: &dyn Fn(Privs) -> bool| {
@@ -274,12 +291,12 @@ fn later(
     found: &mut Measured,
 ) {
     let wanted = wanted(wish.values().privileges, sort);
-    let oid = view.role.map_or(0, |role| role.oid);
-    let of = |schema: &str| match view.role {
-        Some(_) => inside.later.get(&(oid, schema.to_owned(), sort)),
-        None => None,
-    };
+    let of = |schema: &str| inside.later.get(&(schema.to_owned(), sort));
     let (here, everywhere) = (of(schema), of(""));
+    let has = |by_role: &HashMap<u32, Privs>| {
+        let rights = view.role.and_then(|role| by_role.get(&role.oid));
+        rights.copied().unwrap_or_default()
+    };
     let right = |maker: &str, privs| Right::Later {
         maker: maker.to_owned(),
         schema: Some(schema.to_owned()),
@@ -289,10 +306,9 @@ fn later(
     let makers = inside.makers.get(schema).into_iter().flatten();
     // What a maker's tables cannot be said beforehand is granted once they are there.
     for maker in makers.filter(|maker| maker.acted && maker.name != view.keeper) {
-        let rights = |map: Option<&std::collections::BTreeMap<String, Privs>>| {
-            map.and_then(|map| map.get(&maker.name))
-                .copied()
-                .unwrap_or_default()
+        let rights = |makers: Option<&BTreeMap<String, HashMap<u32, Privs>>>| {
+            let of_maker = makers.and_then(|makers| makers.get(&maker.name));
+            of_maker.map(has).unwrap_or_default()
         };
         let lacks = wanted.without(rights(here)).without(rights(everywhere));
         if !lacks.is_empty() && maker.name != wish.login().as_str() {
@@ -310,8 +326,8 @@ fn later(
                 .flatten()
                 .any(|m| m.acted && m.name == name)
     };
-    for (maker, rights) in here.into_iter().flatten() {
-        let beyond = rights.without(wanted);
+    for (maker, by_role) in here.into_iter().flatten() {
+        let beyond = has(by_role).without(wanted);
         if !beyond.is_empty() && maker != wish.login().as_str() && acted(maker) {
             found.surplus.push(right(maker, beyond));
         }
@@ -333,21 +349,13 @@ pub(super) fn doubtful(view: &View<'_>, wish: &Wish<'_>) -> Doubtful {
         let mut beyond = false;
         for sort in Sort::BOTH {
             let wanted = wanted(privileges, sort);
-            let total = inside
-                .totals
-                .get(&(name.clone(), sort))
-                .copied()
-                .unwrap_or(0);
-            let of = |who: u32| inside.counts.get(&(who, name.clone(), sort));
-            let on_all = |who: u32, right: Privs| {
-                of(who)
-                    .and_then(|c| c.all.get(&right.bits()))
-                    .copied()
-                    .unwrap_or(0)
-                    == total
-            };
+            let key = (name.clone(), sort);
+            let total = inside.totals.get(&key).copied().unwrap_or(0);
+            let counts = inside.counts.get(&key);
+            let on_all =
+                |who: u32, right: Privs| counts.map_or(0, |c| c.count(who, right)) == total;
             lacks |= wanted.each().any(|p| !on_all(role.oid, p) && !on_all(0, p));
-            beyond |= of(role.oid).is_some_and(|c| !c.of_others.without(wanted).is_empty());
+            beyond |= counts.is_some_and(|c| !c.of_others(role.oid).without(wanted).is_empty());
         }
         if lacks {
             let writes = privileges == Privileges::ReadWrite;

@@ -18,6 +18,18 @@
 //!   and removing end them.
 //! - **Removing** hands what the login owns to a keeper role, `meshkeeper_keeper`, in every database, and
 //!   drops the login. An owner that comes back to its database gets it all again.
+//! - **Rights by membership**: `privileges = "none"` grants nothing, for logins whose rights a person gives by
+//!   roles. The canary has it too, in the admin's own database.
+//! - **In use**: sessions that are open now, as `pg_stat_activity` tells them. Logins that were refused are in
+//!   the server's log alone, and are not told.
+//! - **Finding** logins looks into each database that the admin login may connect to. Of a login with rights
+//!   in several, the values say the most in one database, and the rest is told in words, as are memberships,
+//!   attributes such as `CREATEDB`, and objects that it owns.
+//! - **Purging** drops a database that the keeper owns, and no other: what nobody but an owner of ours left,
+//!   the keeper owns. It is refused while any role that is no superuser owns or was granted anything in it, is a
+//!   member of the keeper or has a session there, while a login is a member of `pg_read_all_data` or
+//!   `pg_write_all_data`, or while everybody may read or change a table there. What the keeper owns in somebody
+//!   else's database is never purged.
 //! - **A standby** is asked like any other server; what needs a write waits.
 //! - **A pooler** between us and the server is no good: name the server's own address.
 //!
@@ -46,18 +58,22 @@ mod classify;
 mod compare;
 mod connect;
 mod doctor;
+mod find;
 mod hba;
 mod inside;
 mod login;
 mod look;
 mod measure;
+mod offer;
 mod proof;
+mod purge;
 mod remove;
 mod rights;
 mod roles;
 mod scram;
 mod server;
 mod sql;
+mod uses;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme, Service};
@@ -102,8 +118,8 @@ impl Kind for PostgresKind {
         ];
         page.limits = "login, database, schema: 1 to 63 bytes without NUL; password: 1 to 16384 bytes of \
                        UTF-8 without NUL";
-        page.keeps =
-            "databases, schemas, tables and all else that the login owned; the keeper owns it then";
+        page.keeps = "databases, schemas, tables and all else that the login owned; the keeper owns it then. Purging \
+             drops a database that the keeper owns and that nobody but admins may use";
         page.mark = "one word in the comment of the role";
         page
     }
@@ -114,6 +130,23 @@ impl Kind for PostgresKind {
         wish: &Provision<'_, PostgresValues>,
     ) -> Result<(), Refusal> {
         check::wish(provider, wish)
+    }
+
+    /// The canary is switched off, and nothing is granted to it.
+    fn canary(&self, provider: &ProviderSettings) -> Option<PostgresValues> {
+        Some(PostgresValues {
+            database: connect::home(provider).to_owned(),
+            privileges: Privileges::Nothing,
+            schemas: Vec::new(),
+            extensions: Vec::new(),
+            connection_limit: None,
+        })
+    }
+
+    /// An owner's database. What others write is in a database of somebody else.
+    fn data_of(&self, values: &PostgresValues) -> Vec<String> {
+        let owned = values.privileges == Privileges::Owner;
+        owned.then(|| values.database.clone()).into_iter().collect()
     }
 
     fn options_schema(&self) -> Option<serde_json::Value> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct PostgresValues {
     /// The database. Where `privileges` is `owner` it is made if it is not there.
     pub database: String,
-    /// What the login may do in it: `owner`, `readwrite` or `readonly`.
+    /// What the login may do in it: `owner`, `readwrite`, `readonly`, or `none`.
     pub privileges: Privileges,
     /// The schemas that the privileges are about: `public` unless said otherwise. Those of an owner are
     /// made if they are not there.
@@ -33,6 +33,10 @@ pub enum Privileges {
     ReadWrite,
     /// Reads the rows of all tables, now and later, of the schemas.
     ReadOnly,
+    /// Nothing is granted: what it may do comes from everybody's rights, and from roles that a person makes
+    /// it a member of.
+    #[serde(rename = "none")]
+    Nothing,
 }
 
 impl Privileges {
@@ -42,6 +46,7 @@ impl Privileges {
             Privileges::Owner => "owner",
             Privileges::ReadWrite => "readwrite",
             Privileges::ReadOnly => "readonly",
+            Privileges::Nothing => "none",
         }
     }
 }

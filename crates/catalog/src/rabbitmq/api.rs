@@ -14,6 +14,8 @@ use crate::http::{Answer, Ask, Client, Method, Session, part};
 /// The most that one user's answers and a list's may have: some 200 bytes a user.
 const SHORT: usize = 1024 * 1024;
 const LONG: usize = 256 * 1024 * 1024;
+/// What a virtual host that was made here says of itself: only such a one is ever deleted.
+const MADE: &str = "Made by Meshkeeper for its consumers";
 
 /// A user as the server shows it. It has no `Debug`: it holds a verifier.
 #[derive(Deserialize)]
@@ -26,7 +28,7 @@ pub(super) struct User {
     #[serde(default)]
     tags: Tags,
     #[serde(default)]
-    limits: Value,
+    pub(super) limits: Value,
 }
 
 impl User {
@@ -87,6 +89,26 @@ pub(super) struct TopicPermission {
     pub(super) exchange: String,
     pub(super) write: String,
     pub(super) read: String,
+}
+
+/// A virtual host as the server shows it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Vhost {
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    metadata: Value,
+    /// As the statistics had it some seconds ago; nothing before they had any.
+    #[serde(default)]
+    pub(super) messages: Option<u64>,
+}
+
+impl Vhost {
+    /// Whether it was made here.
+    pub(super) fn is_ours(&self) -> bool {
+        let about = self.description.as_deref();
+        about.or(self.metadata["description"].as_str()) == Some(MADE)
+    }
 }
 
 /// One login with its rights, or all of them.
@@ -318,11 +340,12 @@ impl<'c> Api<'c> {
         admin: &str,
     ) -> Result<(), Error> {
         let path = format!("/vhosts/{}", part(vhost));
+        let about = json!({ "description": MADE });
         self.write(
             cx,
             "make a virtual host",
             (Method::PUT, &path),
-            Some(&json!({})),
+            Some(&about),
         )
         .await?;
         self.delete_permission(cx, vhost, admin).await
@@ -330,11 +353,39 @@ impl<'c> Api<'c> {
 
     /// Whether there is a virtual host.
     pub(super) async fn has_vhost(&mut self, cx: &Cx, vhost: &str) -> Result<bool, Error> {
-        let path = format!("/vhosts/{}", part(vhost));
-        let found: Option<Value> = self
-            .find(cx, "look for a virtual host", &path, SHORT)
-            .await?;
+        let found = self.vhost(cx, vhost).await?;
         Ok(found.is_some())
+    }
+
+    /// What is known of a virtual host; `None` if there is none of that name.
+    pub(super) async fn vhost(&mut self, cx: &Cx, vhost: &str) -> Result<Option<Vhost>, Error> {
+        let path = format!("/vhosts/{}", part(vhost));
+        self.find(cx, "look at a virtual host", &path, SHORT).await
+    }
+
+    /// Every permission in a virtual host.
+    pub(super) async fn permissions_in(
+        &mut self,
+        cx: &Cx,
+        vhost: &str,
+    ) -> Result<Vec<Permission>, Error> {
+        let path = format!("/vhosts/{}/permissions", part(vhost));
+        let found = self.find(cx, "list the permissions", &path, LONG).await?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Deletes a virtual host with all that is in it.
+    pub(super) async fn delete_vhost(&mut self, cx: &Cx, vhost: &str) -> Result<(), Error> {
+        let path = format!("/vhosts/{}", part(vhost));
+        self.write(cx, "delete a virtual host", (Method::DELETE, &path), None)
+            .await
+    }
+
+    /// How many connections a user has: the broker's own count, not the statistics', which lag.
+    pub(super) async fn sessions(&mut self, cx: &Cx, login: &str) -> Result<usize, Error> {
+        let path = format!("/connections/username/{}", part(login));
+        let open: Vec<Value> = self.get(cx, "look at the open sessions", &path).await?;
+        Ok(open.len())
     }
 
     /// Ends a user's connections, if it has any.

@@ -111,7 +111,8 @@ fn password(secret: &Secret, login: &Login) -> Result<(), Refusal> {
     }
 }
 
-fn values(values: &RabbitValues) -> Result<(), Refusal> {
+/// What can be said of values without the server.
+pub(super) fn values(values: &RabbitValues) -> Result<(), Refusal> {
     let main = [&values.configure, &values.write, &values.read];
     if values.vhost.is_none() && main.iter().any(|pattern| !pattern.is_empty()) {
         let rule = "must be named for `configure`, `write` and `read`; the one that every server has is `/`";

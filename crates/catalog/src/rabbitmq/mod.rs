@@ -23,6 +23,12 @@
 //! - **Removing** drops the user with its permissions. Virtual hosts, queues and messages stay.
 //! - **Virtual hosts** that are missing are told, and waited for; `create_vhost = true` makes them.
 //! - **Permissions** in virtual hosts that the wish does not name are in surplus on a login of ours.
+//! - **In use**: open connections, which the broker tells at once for each user (`/connections/username/…`;
+//!   the list of all connections lags). Refused logins are counted for a node as a whole, and so are not told.
+//! - **Finding** logins tells all permissions and tags; limits of connections and channels are told in words.
+//! - **Purging** deletes a virtual host that Meshkeeper made (`create_vhost`), which its description says,
+//!   and no other, with its queues and messages. It is refused while any user that is no administrator has
+//!   a permission in it, whatever the patterns, or a connection to it.
 //! - **Blocking**: lists are made by a process of their own; nothing here blocks the broker.
 //!
 //! What many logins cost is in `docs/decisions/0061-rabbitmq-bulk.md`.
@@ -33,9 +39,12 @@ mod apply;
 mod check;
 mod classify;
 mod compare;
+mod find;
 mod hash;
 mod look;
+mod purge;
 mod server;
+mod uses;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme, Service};
@@ -63,7 +72,8 @@ impl Kind for RabbitKind {
         page.admin_rights = &server::RIGHTS;
         page.reserved = &["guest", "the admin login"];
         page.limits = "login: 1 to 1024 bytes, not `.` or `..`; password: UTF-8 without NUL, with the login at most 2048 bytes";
-        page.keeps = "virtual hosts, exchanges, queues and messages";
+        page.keeps = "virtual hosts, exchanges, queues and messages. Purging deletes a virtual host that \
+                      Meshkeeper made and that nobody but administrators may use";
         page.mark = "one of the user's tags";
         page
     }
@@ -74,6 +84,20 @@ impl Kind for RabbitKind {
         wish: &Provision<'_, RabbitValues>,
     ) -> Result<(), Refusal> {
         check::wish(provider, wish)
+    }
+
+    /// A user without any permission.
+    fn canary(&self, _provider: &ProviderSettings) -> Option<RabbitValues> {
+        Some(RabbitValues::default())
+    }
+
+    /// Its virtual hosts, but for the one that every server has.
+    fn data_of(&self, values: &RabbitValues) -> Vec<String> {
+        let also = values.also.iter().map(|access| &access.vhost);
+        let all = values.vhost.iter().chain(also);
+        all.filter(|vhost| *vhost != purge::DEFAULT)
+            .cloned()
+            .collect()
     }
 
     fn options_schema(&self) -> Option<serde_json::Value> {

@@ -198,6 +198,8 @@ pub(super) struct Shown {
     pub(super) selectors: Vec<Part>,
     /// Texts that have the form of a mark.
     pub(super) marks: Vec<String>,
+    /// What values have no word for: the databases that it is limited to (Valkey 9.1).
+    pub(super) beyond: Vec<String>,
 }
 
 /// The name and the description of a line of `ACL LIST`: `user NAME DESCRIPTION`. No name holds a space.
@@ -242,6 +244,10 @@ impl Shown {
         match token {
             b"on" => self.on = true,
             b"nopass" => self.nopass = true,
+            b"skip-sanitize-payload" | [b'd', b'b', b'=', ..] => {
+                self.beyond
+                    .push(String::from_utf8_lossy(token).into_owned());
+            }
             [b'#', hex @ ..] => self.hashes.extend(Hash::try_from(hex)),
             _ => self.root.take(token),
         }
@@ -259,7 +265,7 @@ impl Shown {
                     .filter_map(Reply::text)
                     .for_each(|flag| {
                         // `allkeys` and the like are told again, by their own fields.
-                        if flag == b"on" || flag == b"nopass" {
+                        if matches!(flag, b"on" | b"nopass" | b"skip-sanitize-payload") {
                             shown.take(flag);
                         }
                     }),
@@ -271,6 +277,10 @@ impl Shown {
                     let parts = value.list()?.iter().map(selector_of);
                     shown.selectors = parts.collect::<Option<_>>()?;
                 }
+                b"databases" => value.text().into_iter().for_each(|text| {
+                    text.split(|b| *b == b' ')
+                        .for_each(|token| shown.take(token));
+                }),
                 field => take_field(&mut shown.root, field, value)?,
             }
         }

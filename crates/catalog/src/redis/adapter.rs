@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Listed, ProviderSettings, Server, Sink};
+use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink, Use};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision};
 
@@ -27,6 +27,9 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.disable = true;
     all.list = true;
     all.hint = true;
+    all.uses = true;
+    all.find = true;
+    all.purge = true;
     all
 };
 
@@ -168,6 +171,18 @@ impl Adapter for Redis {
     }
     async fn list(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         self.list_all(cx, marker).await
+    }
+    async fn uses(&self, cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        self.uses_of(cx, logins).await
+    }
+    async fn find(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Found<RedisValues>>, Error> {
+        self.find_all(cx, marker).await
+    }
+    async fn data(&self, cx: &Cx, name: &str) -> Result<Option<String>, Error> {
+        self.data_named(cx, name).await
+    }
+    async fn purge(&self, cx: &Cx, name: &str) -> Result<(), Error> {
+        self.purge_named(cx, name).await
     }
     async fn hint(&self, cx: &Cx) -> Result<(), Error> {
         self.wait_for_hint(cx).await

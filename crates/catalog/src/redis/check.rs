@@ -87,7 +87,8 @@ fn password(secret: &Secret) -> Result<(), Refusal> {
     }
 }
 
-fn values(values: &RedisValues) -> Result<(), Refusal> {
+/// What can be said of values without the server.
+pub(super) fn values(values: &RedisValues) -> Result<(), Refusal> {
     lists(
         "",
         [&values.keys, &values.read_keys, &values.write_keys],

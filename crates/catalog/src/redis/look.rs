@@ -31,9 +31,22 @@ impl Redis {
         judge(&table, wish, shown.as_ref())
     }
 
-    /// Every login, by one `ACL LIST` where that is within the budget, and else one by one.
+    /// Every login.
     pub(super) async fn list_all(&self, cx: &Cx, marker: &Marker) -> Result<Vec<Listed>, Error> {
         let mut session = self.session(cx).await?;
+        let mut all = Vec::new();
+        let take = |name: &[u8], shown: Shown| all.extend(listed(name, &shown, marker));
+        self.each_user(cx, &mut session, take).await?;
+        Ok(all)
+    }
+
+    /// Every user, by one `ACL LIST` where that is within the budget, and else one by one.
+    pub(super) async fn each_user(
+        &self,
+        cx: &Cx,
+        session: &mut Session,
+        mut take: impl FnMut(&[u8], Shown) + Send,
+    ) -> Result<(), Error> {
         let mut names: Vec<Vec<u8>> = Vec::new();
         let users: [&[u8]; 2] = [b"ACL", b"USERS"];
         let keep = |name: &[u8]| names.push(name.to_vec());
@@ -48,14 +61,14 @@ impl Redis {
             .iter()
             .filter_map(|n| std::str::from_utf8(n).ok())
             .collect();
-        let estimate = self.estimate(cx, &mut session, &sample).await?;
+        let estimate = self.estimate(cx, session, &sample).await?;
         if estimate.fits(cx.block_budget) {
-            let all = whole_list(cx, &mut session, marker).await?;
-            self.warm(&session, estimate.changes, Some(all.len()));
-            return Ok(all);
+            let count = whole_list(cx, session, take).await?;
+            self.warm(session, estimate.changes, Some(count));
+            return Ok(());
         }
         let group = group_size(cx, estimate.per_user);
-        one_by_one(cx, &mut session, marker, &names, group).await
+        one_by_one(cx, session, &names, group, &mut take).await
     }
 }
 
@@ -67,30 +80,33 @@ pub(super) fn group_size(cx: &Cx, per_user: std::time::Duration) -> usize {
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, 256)
 }
 
-async fn whole_list(cx: &Cx, session: &mut Session, marker: &Marker) -> Result<Vec<Listed>, Error> {
-    let mut all = Vec::new();
+async fn whole_list(
+    cx: &Cx,
+    session: &mut Session,
+    mut take: impl FnMut(&[u8], Shown) + Send,
+) -> Result<usize, Error> {
+    let mut count = 0;
     let list: [&[u8]; 2] = [b"ACL", b"LIST"];
-    let take = |line: &[u8]| {
+    let line = |line: &[u8]| {
         if let Some((name, description)) = split_line(line) {
-            let shown = Shown::from_description(description);
-            all.extend(listed(name, &shown, marker));
+            take(name, Shown::from_description(description));
+            count += 1;
         }
     };
     session
         .wire
-        .each_line(cx, "list the logins", &list, take)
+        .each_line(cx, "list the logins", &list, line)
         .await?;
-    Ok(all)
+    Ok(count)
 }
 
 async fn one_by_one(
     cx: &Cx,
     session: &mut Session,
-    marker: &Marker,
     names: &[Vec<u8>],
     group: usize,
-) -> Result<Vec<Listed>, Error> {
-    let mut all = Vec::with_capacity(names.len());
+    take: &mut (impl FnMut(&[u8], Shown) + Send),
+) -> Result<(), Error> {
     for part in names.chunks(group) {
         let mut request = Request::with_room(part.len() * 64);
         for name in part {
@@ -100,12 +116,12 @@ async fn one_by_one(
         for name in part {
             // One that went meanwhile is not in the list.
             if let Some(shown) = read_user(session.wire.reply().await?)? {
-                all.extend(listed(name, &shown, marker));
+                take(name, shown);
             }
         }
         cx.progress();
     }
-    Ok(all)
+    Ok(())
 }
 
 /// A name that is not UTF-8 was made by somebody else: it is told with its odd bytes replaced, and never

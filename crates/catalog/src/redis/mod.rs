@@ -13,6 +13,14 @@
 //! - **Sessions**: a new password and `off` leave open connections alone, so switching a login off also
 //!   ends its sessions; dropping a login ends them by itself.
 //! - **Removing** drops the login. Keys stay.
+//! - **In use**: open connections (`CLIENT LIST`), and what the server refused a login (`ACL LOG`: a wrong
+//!   password, a login that is off, a command), which it keeps for the last 128 cases and forgets at a restart.
+//! - **Finding** logins leaves out those that any password opens and those with several passwords: neither can
+//!   be held as it stands. Databases that a login is limited to (Valkey 9.1) are told in words.
+//! - **Purging** deletes the keys that match one of the patterns in `keys`, in every database, slice by slice.
+//!   A key does not say whose it is, so a pattern is refused while any login that is no admin has one that
+//!   could mean the same keys: two patterns are told apart by what they begin with, up to their first wildcard,
+//!   and one that begins with a wildcard is refused. An admin is `default` and whoever may make logins.
 //! - **Nodes** of a replicated set do not share logins: each is asked, and written, for itself. A
 //!   replica takes changes of logins like any other node.
 //!
@@ -28,10 +36,13 @@ mod commands;
 mod compare;
 mod connect;
 mod cost;
+mod find;
 mod look;
+mod purge;
 mod rules;
 mod server;
 mod state;
+mod uses;
 mod values;
 mod wire;
 
@@ -67,7 +78,8 @@ impl Kind for RedisKind {
         page.reserved = &["default", "the admin login"];
         page.limits =
             "login: no space, line break or NUL; password: 1 to 16384 bytes of UTF-8 without NUL";
-        page.keeps = "keys and their values";
+        page.keeps = "keys and their values. Purging deletes those that match a pattern of `keys` that no login \
+                      but admins may use";
         page.mark =
             "a selector with a key pattern and no commands; on Redis 6.2 one more key pattern";
         page
@@ -79,6 +91,16 @@ impl Kind for RedisKind {
         wish: &Provision<'_, RedisValues>,
     ) -> Result<(), Refusal> {
         check::wish(provider, wish)
+    }
+
+    fn canary(&self, _provider: &ProviderSettings) -> Option<RedisValues> {
+        // No keys, no channels, no commands: beside its mark nothing is in its rules.
+        Some(RedisValues::default())
+    }
+
+    /// Keys, by the patterns that it may read and write.
+    fn data_of(&self, values: &RedisValues) -> Vec<String> {
+        values.keys.clone()
     }
 
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {

@@ -18,7 +18,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 const PING: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(5));
 
 /// What the admin login must be allowed, and what for.
-const NEEDED: [(&str, &str); 10] = [
+const NEEDED: [(&str, &str); 12] = [
     ("+acl|getuser", "look at a login"),
     ("+acl|list", "look at all logins"),
     ("+acl|users", "list the names"),
@@ -33,20 +33,26 @@ const NEEDED: [(&str, &str); 10] = [
         "+client|kill",
         "end the sessions of a login that is switched off",
     ),
+    ("+client|list", "tell who is in use"),
+    ("+acl|log", "tell whether a login that is off was tried"),
     ("+info", "know the version and see a restart"),
     ("+ping", "see that the server is there"),
 ];
 /// What it is better to have.
 const HELPFUL: (&str, &str) = ("+config|get", "tell whether a restart forgets logins");
 
+/// What deleting keys needs beside it.
+const PURGING: &str = "for `mesh purge` only: +select +scan +unlink ~*";
+
 /// All of them, as the adapter's page lists them.
-pub(super) const RIGHTS: [&str; NEEDED.len() + 1] = {
-    let mut all = [HELPFUL.0; NEEDED.len() + 1];
+pub(super) const RIGHTS: [&str; NEEDED.len() + 2] = {
+    let mut all = [HELPFUL.0; NEEDED.len() + 2];
     let mut at = 0;
     while at < NEEDED.len() {
         all[at] = NEEDED[at].0;
         at += 1;
     }
+    all[at + 1] = PURGING;
     all
 };
 
@@ -214,8 +220,14 @@ fn version(facts: &Facts) -> Finding {
     Finding::new(FindingLevel::Warning, "version", message)
 }
 
+/// What is needed at all times, as rules.
+fn rules() -> String {
+    let needed = NEEDED.iter().chain([&HELPFUL]);
+    needed.map(|(rule, _)| *rule).collect::<Vec<_>>().join(" ")
+}
+
 fn grant(admin: &str) -> String {
-    format!("ACL SETUSER {admin} {}", RIGHTS.join(" "))
+    format!("ACL SETUSER {admin} {}", rules())
 }
 
 fn judge_rights(table: &Table, shown: &Shown, admin: &str) -> Vec<Finding> {
@@ -244,11 +256,11 @@ fn judge_rights(table: &Table, shown: &Shown, admin: &str) -> Vec<Finding> {
     }
     let reads_data = !(shown.root.read.is_empty() && shown.root.write.is_empty());
     if reads_data || !lacks("+flushall") {
-        let message =
-            "the admin login may also read, write or flush data, which nothing here needs";
+        let message = "the admin login may also read, write or flush data, which nothing here needs but \
+                       `mesh purge`, for as long as it runs";
         let action = format!(
             "ACL SETUSER {admin} resetkeys resetchannels -@all {}",
-            RIGHTS.join(" ")
+            rules()
         );
         findings.push(Finding::new(FindingLevel::Warning, about, message).with_action(action));
     }

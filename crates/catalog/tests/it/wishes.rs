@@ -1,7 +1,7 @@
 //! What the tests of a kind ask for.
 
 use mesh_sdk::handle::{AnyKind, Asked};
-use mesh_sdk::provision::WishParts;
+use mesh_sdk::provision::{Departing, WishParts};
 use mesh_sdk::{ConsumerName, Login, Secret, Wish};
 use serde_json::Value;
 
@@ -36,4 +36,9 @@ pub(crate) fn asked(wish: &Wish) -> Asked<'_> {
         wish,
         adopted: false,
     }
+}
+
+/// A wish's login, as one that leaves.
+pub(crate) fn going(wish: &Wish) -> Departing {
+    Departing::new(wish.consumer().clone(), wish.login().clone())
 }

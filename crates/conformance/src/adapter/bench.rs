@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mesh_sdk::adapter::ProviderSettings;
 use serde_json::Value;
 
-use crate::basics::{Fault, Result, free_port};
+use crate::basics::{Fault, Result, ServerError, free_port};
 
 /// What a bench gives where the backend has no such thing: the trial is skipped, and this says why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,14 +49,19 @@ pub trait Bench: Send + Sync {
     /// Others, with rights that the first ones lack, and without some that they have.
     fn other_values(&self, consumer: &str) -> Value;
     /// Values that the form of the wish allows and the server refuses, if there are any.
-    fn values_that_the_server_refuses(&self) -> Option<Value>;
+    fn values_that_the_server_refuses(&self) -> Option<Value> {
+        None
+    }
     /// Whether the server has a way to end a session of a consumer.
     fn ends_sessions(&self) -> Done {
         Done::Yes
     }
     /// Logins that are reserved.
-    fn reserved(&self) -> Vec<String>;
-    /// Whether there is a server behind a connection, which can restart, hang, or be cut off.
+    fn reserved(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Whether there is a server behind a connection, which can restart, hang, or be cut off. Where there is
+    /// none, [`Bench::restart`], [`Bench::stop`], [`Bench::go_on`] and [`Bench::fault`] are never called.
     fn network(&self) -> Done {
         Done::Yes
     }
@@ -104,6 +109,24 @@ pub trait Bench: Send + Sync {
     /// Leaves another text as its mark and nothing else.
     async fn replace_mark(&self, login: &str, mark: &str) -> Result<()>;
 
+    /// Writes something, as this consumer, that outlives its login, and gives back the name under which
+    /// the adapter's `purge` knows it. `None` where the values speak of nothing of the kind.
+    async fn leave_data(&self, _login: &str, _password: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+    /// Whether what [`Bench::leave_data`] wrote for this consumer is still there.
+    async fn has_data(&self, _login: &str) -> Result<bool> {
+        Ok(false)
+    }
+    /// Whether the server tells of an open session of a login.
+    fn tells_sessions(&self) -> Done {
+        Done::Yes
+    }
+    /// Whether the server tells that somebody tried to log in with a login that is switched off.
+    fn tells_attempts(&self) -> Done {
+        Done::Yes
+    }
+
     /// How many consumers the bulk trials have: more than the adapter looks at one by one, and not so many
     /// that a slow server takes over 20 s to make them.
     fn many(&self) -> usize {
@@ -117,11 +140,23 @@ pub trait Bench: Send + Sync {
     async fn traces(&self) -> Result<Vec<u8>>;
 
     /// Restarts the server.
-    async fn restart(&self) -> Result<Restart>;
+    async fn restart(&self) -> Result<Restart> {
+        Err(unwritten("restart"))
+    }
     /// Stops it in its tracks, with its connections open.
-    async fn stop(&self) -> Result<()>;
+    async fn stop(&self) -> Result<()> {
+        Err(unwritten("stop"))
+    }
     /// Lets it go on.
-    async fn go_on(&self) -> Result<()>;
+    async fn go_on(&self) -> Result<()> {
+        Err(unwritten("go_on"))
+    }
     /// What happens to the adapter's later connections.
-    fn fault(&self, fault: Fault);
+    fn fault(&self, _fault: Fault) {}
+}
+
+fn unwritten(what: &str) -> ServerError {
+    ServerError::new(format!(
+        "the bench says that there is a network, and has no `{what}`"
+    ))
 }

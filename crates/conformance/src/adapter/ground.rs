@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mesh_sdk::adapter::{Cx, Listed, ProviderSettings, Refusal, Sink};
+use mesh_sdk::adapter::{Cx, Found, Listed, ProviderSettings, Refusal, Sink, Use};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::{Departing, WishParts};
 use mesh_sdk::{Answer, Class, ConsumerName, Error, Login, Lost, Marker, MeshId, Secret, Wish};
@@ -56,6 +56,13 @@ pub(super) fn demand(is_so: bool, otherwise: impl Into<String>) -> Ended {
 /// Fails with a message.
 pub(super) fn fail<T>(how: impl Into<String>) -> std::result::Result<T, Stop> {
     Err(Stop::Fail(how.into()))
+}
+/// Skips where the adapter does not declare an ability.
+pub(super) fn declared(ability: bool, name: &str) -> Ended {
+    if ability {
+        return Ok(());
+    }
+    Err(Stop::Skip(format!("not declared: {name}")))
 }
 /// Skips where the backend has nothing of the kind.
 pub(super) fn needed(done: Done) -> Ended {
@@ -199,6 +206,34 @@ impl<'a> Ground<'a> {
             .await;
         self.hear(format!("{listed:?}"));
         listed
+    }
+
+    pub(super) async fn uses(&self, wish: &Wish) -> std::result::Result<Option<Use>, Stop> {
+        let going = [departing(wish)];
+        let told = self
+            .timed("uses", self.adapter.uses(&self.cx, &going))
+            .await?;
+        self.hear(format!("{told:?}"));
+        match <[Option<Use>; 1]>::try_from(told) {
+            Ok([one]) => Ok(one),
+            Err(told) => fail(format!("asked for one login, told of {}", told.len())),
+        }
+    }
+    pub(super) async fn find(&self) -> std::result::Result<Vec<Found<Value>>, Error> {
+        let found = self
+            .timed("find", self.adapter.find(&self.cx, &self.marker))
+            .await;
+        self.hear(format!("{found:?}"));
+        found
+    }
+    pub(super) async fn data(&self, name: &str) -> std::result::Result<Option<String>, Error> {
+        let data = self.timed("data", self.adapter.data(&self.cx, name)).await;
+        self.hear(format!("{data:?}"));
+        data
+    }
+    pub(super) async fn purge(&self, name: &str) -> std::result::Result<(), Error> {
+        self.timed("purge", self.adapter.purge(&self.cx, name))
+            .await
     }
 
     /// The bulk look: an answer for each, or the error that left some without one.

@@ -47,6 +47,11 @@ pub struct ExecBench {
     values: Value,
     other_values: Value,
     refused_values: Option<Value>,
+    canary: Option<Value>,
+    /// Names for `data`.
+    data: Value,
+    /// Of which uses the backend tells.
+    tells: Vec<String>,
 }
 
 impl ExecBench {
@@ -77,6 +82,9 @@ impl ExecBench {
             values: some("values").ok_or_else(missing)?,
             other_values: some("other_values").ok_or_else(missing)?,
             refused_values: some("refused_values"),
+            canary: some("canary"),
+            data: values["data"].clone(),
+            tells: serde_json::from_value(values["tells"].clone()).unwrap_or_default(),
             author,
             folder,
             fault: Mutex::default(),
@@ -118,6 +126,19 @@ impl ExecBench {
         match self.talk.lock().await.ask(what, body).await? {
             Told::Ok(_) => Ok(Done::Yes),
             Told::Cannot => Ok(Done::Never(CANNOT)),
+        }
+    }
+    fn needs(&self, values: &Value, consumer: &str) -> Value {
+        let mut all = json!({ "values": named(values, consumer) });
+        if self.data.is_array() {
+            all["data"] = named(&self.data, consumer);
+        }
+        all
+    }
+    fn tells(&self, what: &str) -> Done {
+        match self.tells.iter().any(|one| one == what) {
+            true => Done::Yes,
+            false => Done::Never(CANNOT),
         }
     }
     /// The adapter's programs end at once, as by a crash. Comes back once they are gone.
@@ -190,6 +211,10 @@ impl Bench for ExecBench {
         settings.options.insert("args".to_owned(), json!(args));
         let table = Value::Object(self.author.settings.clone());
         settings.options.insert("settings".to_owned(), table);
+        if let Some(canary) = &self.canary {
+            let canary = canary.clone();
+            settings.options.insert("canary".to_owned(), canary);
+        }
         settings
     }
     fn nowhere(&self) -> Result<ProviderSettings> {
@@ -198,10 +223,10 @@ impl Bench for ExecBench {
         Ok(settings)
     }
     fn values(&self, consumer: &str) -> Value {
-        json!({ "values": named(&self.values, consumer) })
+        self.needs(&self.values, consumer)
     }
     fn other_values(&self, consumer: &str) -> Value {
-        json!({ "values": named(&self.other_values, consumer) })
+        self.needs(&self.other_values, consumer)
     }
     fn values_that_the_server_refuses(&self) -> Option<Value> {
         let refused = self.refused_values.as_ref()?;
@@ -284,6 +309,29 @@ impl Bench for ExecBench {
     async fn replace_mark(&self, login: &str, mark: &str) -> Result<()> {
         let body = json!({ "login": login, "mark": mark });
         self.ask("replace_mark", body).await.map(drop)
+    }
+
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let body = json!({ "login": login, "password": password });
+        match self.talk.lock().await.ask("leave_data", body).await? {
+            Told::Ok(answer) => match answer["name"].as_str() {
+                Some(name) => Ok(Some(name.to_owned())),
+                None => Err(ServerError::new(
+                    "bench leave_data: no `name` in its answer",
+                )),
+            },
+            Told::Cannot => Ok(None),
+        }
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        self.flag("has_data", json!({ "login": login }), "has_data")
+            .await
+    }
+    fn tells_sessions(&self) -> Done {
+        self.tells("sessions")
+    }
+    fn tells_attempts(&self) -> Done {
+        self.tells("attempts")
     }
 
     async fn writes(&self) -> Result<u64> {

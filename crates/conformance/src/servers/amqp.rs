@@ -1,4 +1,4 @@
-//! A minimal client for AMQP 0-9-1: enough to log in and to stay.
+//! A minimal client for AMQP 0-9-1: enough to log in, to stay, and to leave a message.
 
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const TUNE: Method = (10, 30);
 const OPEN_OK: Method = (10, 41);
 const CLOSE: Method = (10, 50);
 const CHANNEL_OPEN_OK: Method = (20, 11);
+const DECLARE_OK: Method = (50, 11);
 
 /// An open connection.
 pub struct AmqpClient {
@@ -93,17 +94,64 @@ impl AmqpClient {
         matches!(timeout(SOON, opened).await, Ok(Ok(CHANNEL_OPEN_OK)))
     }
 
+    /// Declares a lasting queue and leaves a lasting message in it.
+    pub async fn leave(&mut self, queue: &str, message: &[u8]) -> Result<()> {
+        match timeout(SOON, self.publish(queue, message)).await {
+            Ok(done) => done,
+            Err(_) => Err(ServerError::new("no answer to a message")),
+        }
+    }
+
+    async fn publish(&mut self, queue: &str, message: &[u8]) -> Result<()> {
+        self.channel += 1;
+        let channel = self.channel;
+        self.send(channel, (20, 10), &[0]).await?;
+        self.expect(CHANNEL_OPEN_OK).await?;
+        self.declare(channel, queue, 0b10).await?;
+        // To the exchange without a name, which knows every queue by its own.
+        let mut body = vec![0, 0, 0];
+        short(&mut body, queue.as_bytes());
+        body.push(0);
+        self.send(channel, (60, 40), &body).await?;
+        let length = u64::try_from(message.len()).unwrap_or(0).to_be_bytes();
+        let lasting = [&[0, 60, 0, 0][..], &length, &[0x10, 0, 2]].concat();
+        self.frame(2, channel, &lasting).await?;
+        self.frame(3, channel, message).await?;
+        // Once this is answered, what came before it on the channel was done.
+        self.declare(channel, queue, 0b11).await
+    }
+
+    async fn declare(&mut self, channel: u16, queue: &str, how: u8) -> Result<()> {
+        let mut body = vec![0, 0];
+        short(&mut body, queue.as_bytes());
+        body.push(how);
+        body.extend([0; 4]);
+        self.send(channel, (50, 10), &body).await?;
+        self.expect(DECLARE_OK).await
+    }
+
+    async fn expect(&mut self, wanted: Method) -> Result<()> {
+        let (method, body) = self.method().await?;
+        if method == wanted {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&body).into_owned();
+        Err(ServerError::new(format!(
+            "{method:?} and not {wanted:?}: {why}"
+        )))
+    }
+
     async fn send(&mut self, channel: u16, (class, method): Method, body: &[u8]) -> Result<()> {
-        let mut frame = vec![1];
+        let mut payload = class.to_be_bytes().to_vec();
+        payload.extend(method.to_be_bytes());
+        payload.extend(body);
+        self.frame(1, channel, &payload).await
+    }
+
+    async fn frame(&mut self, kind: u8, channel: u16, payload: &[u8]) -> Result<()> {
+        let mut frame = vec![kind];
         frame.extend(channel.to_be_bytes());
-        frame.extend(
-            u32::try_from(body.len() + 4)
-                .unwrap_or(u32::MAX)
-                .to_be_bytes(),
-        );
-        frame.extend(class.to_be_bytes());
-        frame.extend(method.to_be_bytes());
-        frame.extend(body);
+        long(&mut frame, payload);
         frame.push(0xce);
         Ok(self.stream.write_all(&frame).await?)
     }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::process::Process;
-use super::{Program, Result, ServerError, free_port, until};
+use super::{Program, Result, ServerError, base64, free_port, until};
 
 const TOOL: Program = Program {
     variable: "MESH_TEST_HTPASSWD",
@@ -119,22 +119,4 @@ async fn ask(port: u16, who: Option<(&str, &str)>) -> Result<u16> {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok());
     status.ok_or_else(|| ServerError::new(format!("no status: {answer}")))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for part in bytes.chunks(3) {
-        let mut block = [0; 4];
-        block[1..=part.len()].copy_from_slice(part);
-        let block = u32::from_be_bytes(block);
-        for sextet in 0..4 {
-            let at = block >> (18 - 6 * sextet) & 63;
-            text.push(match sextet <= part.len() {
-                true => char::from(ALPHABET[at as usize]),
-                false => '=',
-            });
-        }
-    }
-    text
 }

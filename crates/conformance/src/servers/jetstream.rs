@@ -158,24 +158,28 @@ impl JetCluster {
         self.nodes[n].process = None;
         Ok(())
     }
-    /// Stops one in its tracks.
-    pub fn stop(&self, n: usize) -> Result<()> {
-        self.signal(n, Signal::STOP)
+    /// Stops one in its tracks, and waits until it stands still.
+    pub async fn stop(&self, n: usize) -> Result<()> {
+        self.running(n)?.stop().await
     }
     /// Lets a stopped one go on.
     pub fn go_on(&self, n: usize) -> Result<()> {
-        self.signal(n, Signal::CONT)
+        self.running(n)?.signal(Signal::CONT)
     }
-    fn signal(&self, n: usize, signal: Signal) -> Result<()> {
-        match &self.nodes[n].process {
-            Some(process) => process.signal(signal),
-            None => Err(ServerError::new("it does not run")),
-        }
+    fn running(&self, n: usize) -> Result<&Process> {
+        let process = self.nodes[n].process.as_ref();
+        process.ok_or_else(|| ServerError::new("it does not run"))
     }
     /// Starts one on its ports and folder, and waits until it serves.
     pub async fn start_again(&mut self, n: usize) -> Result<()> {
         self.launch(n)?;
         self.ready(n).await
+    }
+
+    /// Starts one on its ports and folder, and waits for nothing: one of several that went down together
+    /// cannot serve alone.
+    pub fn launch_again(&mut self, n: usize) -> Result<()> {
+        self.launch(n)
     }
 
     fn launch(&mut self, n: usize) -> Result<()> {
@@ -289,6 +293,39 @@ impl RawNats {
             }
         }
     }
+    /// Waits for the next JSON that anybody publishes on a subject.
+    pub async fn hear(&mut self, subject: &str) -> Result<Value> {
+        self.asked += 1;
+        let number = 1 + self.asked;
+        self.send(&format!("SUB {subject} {number}\r\n")).await?;
+        let waits = async {
+            loop {
+                let line = self.line().await?;
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let head = match words.first() {
+                    Some(&"PING") => {
+                        self.send("PONG\r\n").await?;
+                        continue;
+                    }
+                    Some(&"-ERR") => return Err(ServerError::new(line)),
+                    Some(&"MSG") => 0,
+                    Some(&"HMSG") => size_of(words.get(words.len().saturating_sub(2))),
+                    _ => continue,
+                };
+                let mut bytes = vec![0; size_of(words.last()) + 2];
+                self.stream.read_exact(&mut bytes).await?;
+                bytes.truncate(bytes.len() - 2);
+                let text = bytes.split_off(head.min(bytes.len()));
+                if words.get(2) == Some(&&*number.to_string()) {
+                    return serde_json::from_slice(&text)
+                        .map_err(|error| ServerError::new(format!("no JSON: {error}")));
+                }
+            }
+        };
+        let silence = || ServerError::new(format!("nothing on {subject}"));
+        let heard = tokio::time::timeout(READY, waits).await;
+        heard.map_err(|_| silence())?
+    }
     /// Asks, and reads the answer as JSON. What the server refuses is in the answer's `error`.
     pub async fn json(&mut self, subject: &str, body: &str) -> Result<Value> {
         let answer = self.request(subject, body).await?;
@@ -349,4 +386,9 @@ impl RawNats {
         }
         Ok(line)
     }
+}
+
+/// A size in the head of a message.
+fn size_of(word: Option<&&str>) -> usize {
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }

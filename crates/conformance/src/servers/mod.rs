@@ -3,6 +3,7 @@
 //! A server that is not installed is a failure that names `scripts/test`, never a silent skip.
 
 mod amqp;
+mod dovecot;
 mod etcd;
 mod exec;
 mod htpasswd;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::basics::{Fault, Result, ServerError, free_port, until};
 pub use amqp::AmqpClient;
+pub use dovecot::{DovecotOptions, DovecotServer, ImapClient, dovecot_hash};
 pub use etcd::{ETCD_ROOT, EtcdFlavor, EtcdServer};
 pub use exec::{Example, ExampleProgram};
 pub use htpasswd::{NginxServer, htpasswd};
@@ -73,6 +75,24 @@ impl Program {
             ServerError::new(message)
         })
     }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for part in bytes.chunks(3) {
+        let mut block = [0; 4];
+        block[1..=part.len()].copy_from_slice(part);
+        let block = u32::from_be_bytes(block);
+        for sextet in 0..4 {
+            let at = block >> (18 - 6 * sextet) & 63;
+            text.push(match sextet <= part.len() {
+                true => char::from(ALPHABET[at as usize]),
+                false => '=',
+            });
+        }
+    }
+    text
 }
 
 #[cfg(test)]

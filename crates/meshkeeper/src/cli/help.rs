@@ -5,17 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Words that exist and are refused, each with the part that it comes with.
-const NOT_BUILT: &[(&str, &str)] = &[
-    ("rotate", "rotation"),
-    ("retire", "rotation"),
-    ("purge", "purging"),
-    ("wait", "tasks"),
-    ("task", "tasks"),
-    ("tasks", "tasks"),
-    ("import", "importing"),
-    ("bus", "the NATS bus"),
-    ("agent", "tasks"),
-];
+const NOT_BUILT: &[(&str, &str)] = &[("rotate", "rotation"), ("wait", "the owners")];
 
 /// The part that a word comes with, if it is not built yet.
 pub fn not_built(word: &str) -> Option<&'static str> {
@@ -28,7 +18,15 @@ pub fn not_built(word: &str) -> Option<&'static str> {
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "To get going",
-        &["init", "check", "demo", "adapters", "schema", "completions"],
+        &[
+            "init",
+            "check",
+            "demo",
+            "import",
+            "adapters",
+            "schema",
+            "completions",
+        ],
     ),
     ("The work", &["up", "apply", "plan"]),
     (
@@ -45,8 +43,12 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "A person's word",
-        &["adopt", "approve", "ack", "silence", "pause", "resume"],
+        &[
+            "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
+        ],
     ),
+    ("For agents", &["tasks", "task", "agent"]),
+    ("Several hosts", &["bus"]),
     ("For authors of adapters", &["conformance"]),
 ];
 
@@ -60,6 +62,10 @@ const EXITS: &[(&str, &str)] = &[
         "0 in order (warnings too) · 1 a mistake, or the file could not be read",
     ),
     ("demo", "0 it healed · 1 it could not be shown"),
+    (
+        "import",
+        "0 printed, or nothing to import · 1 the server could not be asked",
+    ),
     ("adapters", "0"),
     ("schema", "0"),
     ("completions", "0"),
@@ -77,9 +83,26 @@ const EXITS: &[(&str, &str)] = &[
         "0 all held, no warning or error stands · 3 something is unknown, pending, braked or lost · 1 could not tell",
     ),
     (
+        "approve",
+        "0 said · 1 nothing waits, another set waits than the named one, or none was named",
+    ),
+    (
+        "adopt",
+        "0 said · 1 it is not asked for, or nothing knows its password",
+    ),
+    (
+        "retire",
+        "0 said · 1 there is no such login, or several and none was named",
+    ),
+    (
+        "purge",
+        "0 shown, deleted, or nothing there · 1 refused, or the server could not be asked",
+    ),
+    (
         "doctor",
         "0 in order · 3 something was found · 1 could not look",
     ),
+    ("bus", "0 done, or there was nothing to do · 1 could not"),
     (
         "conformance",
         "0 no trial failed · 3 one did · 1 could not run",
@@ -92,7 +115,8 @@ const AFTER: &str = "\
 Every word has its own help: mesh WORD --help.
 Answers go to standard output, logs to standard error.
 Exit codes: 0 done · 1 could not · 2 and 3 see the word's help · 64 asked in a way that cannot be.
-Variables: MESH_CONFIG, MESH_DATA, MESH_LOG (info, or mesh=debug), MESH_LOG_FORMAT, NO_COLOR.
+Variables: MESH_CONFIG, MESH_DATA, MESH_LOG (info, or mesh=debug), MESH_LOG_FORMAT, MESH_HOST (this
+host's name on a bus of several), NO_COLOR.
 Options win over variables.";
 
 /// Puts groups, exit codes and the reasons of refused words into clap's command.

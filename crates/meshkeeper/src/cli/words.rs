@@ -21,6 +21,8 @@ pub enum Word {
     Demo,
     /// Show the kinds of backend: what each can do, what it cannot, and which keys it takes
     Adapters(AdaptersArgs),
+    /// Print tables for the logins that a server holds already, to append to the manifest
+    Import(ImportArgs),
     /// Print the manifest's JSON Schema, for editors
     Schema,
     /// Print a completion script for a shell
@@ -52,6 +54,10 @@ pub enum Word {
     Adopt(AdoptArgs),
     /// Let happen what waits for a person's word
     Approve(ApproveArgs),
+    /// Let a login go that its consumer had before another one
+    Retire(RetireArgs),
+    /// Delete the data that a removed consumer left: the only way to delete data
+    Purge(PurgeArgs),
     /// Say that a condition is known and being worked on
     Ack(SilenceArgs),
     /// Keep a condition from counting, for a while and with a reason
@@ -64,30 +70,18 @@ pub enum Word {
     /// Give a consumer a new password
     #[command(hide = true)]
     Rotate(Rest),
-    /// Retire the old password of a rotation
-    #[command(hide = true)]
-    Retire(Rest),
-    /// Delete a removed consumer's data
-    #[command(hide = true)]
-    Purge(Rest),
     /// Wait until a condition or provision is as wanted
     #[command(hide = true)]
     Wait(Rest),
-    /// Claim, carry and finish a task
-    #[command(hide = true)]
-    Task(Rest),
-    /// List tasks
-    #[command(hide = true)]
-    Tasks(Rest),
-    /// Make a manifest from an existing server
-    #[command(hide = true)]
-    Import(Rest),
-    /// Set up, export, import and adopt the bus
-    #[command(hide = true)]
-    Bus(Rest),
-    /// Run a program for each task
-    #[command(hide = true)]
-    Agent(Rest),
+    /// List what an agent can take on, worst and oldest first
+    Tasks(TasksArgs),
+    /// Claim, extend and finish a task
+    #[command(subcommand)]
+    Task(TaskWord),
+    /// Set up a bus on NATS servers, move an installation to it and back, take up a restored one
+    Bus(BusArgs),
+    /// Run a program for each task, as long as there are any and until told to stop
+    Agent(AgentArgs),
     /// Run the conformance suite on an adapter that is a program of yours
     Conformance(ConformanceArgs),
 }
@@ -108,6 +102,66 @@ pub struct InitArgs {
     pub id: Option<String>,
 }
 
+/// `bus`.
+#[derive(Debug, Clone, Args)]
+pub struct BusArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub what: BusWord,
+}
+
+/// What to do with the bus.
+#[derive(Debug, Clone, Subcommand)]
+pub enum BusWord {
+    /// Make the streams of this mesh on the servers that the manifest names; what is there is left as it is
+    Bootstrap(BootstrapArgs),
+    /// Print what each role may do, as a NATS server's configuration writes it
+    Permissions,
+    /// Write everything on the bus that this data folder uses into a file; passwords stay sealed
+    Export(BusFileArgs),
+    /// Write such a file onto the bus that the manifest names, and use that from now on
+    Import(BusFileArgs),
+    /// Say that the bus that the manifest names, as it is now, is this data folder's
+    Adopt,
+}
+
+/// `bus bootstrap`.
+#[derive(Debug, Clone, Args)]
+pub struct BootstrapArgs {
+    /// How many servers keep a copy: 1, or 3 in a cluster, or 5
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = replicas)]
+    pub replicas: u8,
+    /// The most bytes that the values may take; without it as many as the account may
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_bytes: Option<u64>,
+    /// Log in with this credentials file, and not as the manifest says
+    #[arg(long, value_name = "FILE", group = "way")]
+    pub creds: Option<PathBuf>,
+    /// Log in with the NKey whose seed is in this file
+    #[arg(long, value_name = "FILE", group = "way")]
+    pub nkey: Option<PathBuf>,
+    /// Log in as this user
+    #[arg(long, value_name = "NAME", group = "way", requires = "password_file")]
+    pub user: Option<String>,
+    /// A file with its password
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// `bus export` and `bus import`.
+#[derive(Debug, Clone, Args)]
+pub struct BusFileArgs {
+    /// The file
+    pub file: PathBuf,
+}
+
+fn replicas(text: &str) -> Result<u8, String> {
+    match text {
+        "1" | "3" | "5" => text.parse().map_err(|_| "1, 3 or 5".to_owned()),
+        _ => Err("it must be 1, 3 or 5: an even number survives no more than one less".to_owned()),
+    }
+}
+
 /// `check`.
 #[derive(Debug, Clone, Args)]
 pub struct CheckArgs {
@@ -121,6 +175,13 @@ pub struct CheckArgs {
 pub struct AdaptersArgs {
     /// Tell all of one kind
     pub kind: Option<String>,
+}
+
+/// `import`.
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    /// The provider, whose table the manifest has
+    pub provider: String,
 }
 
 /// `completions`.
@@ -244,6 +305,10 @@ pub struct ApproveArgs {
     pub what: Approval,
     /// The provider
     pub provider: String,
+    /// The set of removals, as `plan` and `status` name it. Without it they are shown, and asked about
+    /// on a terminal
+    #[arg(long, value_name = "SET")]
+    pub set: Option<String>,
 }
 
 /// What can wait for a person's word.
@@ -253,6 +318,132 @@ pub enum Approval {
     Server,
     /// The removals that are held back: let exactly those go
     Removals,
+}
+
+/// `tasks`.
+#[derive(Debug, Clone, Args)]
+pub struct TasksArgs {
+    /// Only of this condition type, such as HealFailed
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// Only those that may be claimed now
+    #[arg(long)]
+    pub open: bool,
+}
+
+/// `task`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum TaskWord {
+    /// Take a task: prints it as JSON with the token that its other words need
+    Claim(ClaimArgs),
+    /// Keep it for longer
+    Extend(ExtendArgs),
+    /// Say how it ended; the loop that raised it looks again, and its look decides
+    Finish(FinishArgs),
+}
+
+/// `task claim`.
+#[derive(Debug, Clone, Args)]
+pub struct ClaimArgs {
+    /// Which; the worst open one, if not given
+    pub id: Option<String>,
+    /// Only of this condition type, such as HealFailed
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "id")]
+    pub kind: Option<String>,
+    /// Who takes it, for those who look
+    #[arg(long, value_name = "NAME")]
+    pub by: String,
+    /// For how long; at most 24h
+    #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `task extend`.
+#[derive(Debug, Clone, Args)]
+pub struct ExtendArgs {
+    /// Which
+    pub id: String,
+    /// The token that `claim` gave
+    #[arg(long, value_name = "TOKEN")]
+    pub token: String,
+    /// For how long from now; at most 24h
+    #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
+    pub length: Duration,
+}
+
+/// `task finish`.
+#[derive(Debug, Clone, Args)]
+pub struct FinishArgs {
+    /// Which
+    pub id: String,
+    /// The token that `claim` gave
+    #[arg(long, value_name = "TOKEN")]
+    pub token: String,
+    /// How it ended
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub outcome: HowEnded,
+    /// What was done or found, for whoever comes next
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub note: String,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HowEnded {
+    /// It should be well now
+    Done,
+    /// It could not be done; somebody else may try
+    Failed,
+    /// A person must decide
+    Person,
+}
+
+/// `agent`.
+#[derive(Debug, Clone, Args)]
+pub struct AgentArgs {
+    /// The program: it reads the task as JSON from standard input; its exit code is the outcome
+    #[arg(long, value_name = "PROGRAM")]
+    pub run: PathBuf,
+    /// An argument of the program; may be given more than once
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub arg: Vec<String>,
+    /// Only tasks of this condition type; may be given more than once
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kinds: Vec<String>,
+    /// Who takes them, for those who look
+    #[arg(long, value_name = "NAME", default_value = "agent")]
+    pub by: String,
+    /// The program is ended after this long, and the attempt has failed
+    #[arg(long, value_name = "LENGTH", default_value = "30m", value_parser = length)]
+    pub timeout: Duration,
+    /// Take the tasks that are open now, one after the other, and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// `retire`.
+#[derive(Debug, Clone, Args)]
+pub struct RetireArgs {
+    /// The consumer
+    pub consumer: String,
+    /// The provider
+    pub provider: String,
+    /// The login that it had before; needed where there are several
+    pub login: Option<String>,
+}
+
+/// `purge`.
+#[derive(Debug, Clone, Args)]
+pub struct PurgeArgs {
+    /// The provider
+    pub provider: String,
+    /// The data: a database, a vhost
+    // Not called `data`: that is the data folder, of every word.
+    #[arg(value_name = "DATA")]
+    pub what: String,
+    /// Delete it: the name of the data, typed again. Without it, it is only shown
+    #[arg(long, value_name = "DATA", allow_hyphen_values = true)]
+    pub confirm: Option<String>,
 }
 
 /// `ack` and `silence`.

@@ -62,6 +62,9 @@ fn plain(ability: &str) -> String {
         "holds_all" => "ask in bulk".to_owned(),
         "create_all" => "create in bulk".to_owned(),
         "disable" => "switch off".to_owned(),
+        "uses" => "tell who is in use".to_owned(),
+        "find" => "import".to_owned(),
+        "purge" => "purge data".to_owned(),
         other => other.replace('_', " "),
     }
 }

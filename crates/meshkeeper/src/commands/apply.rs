@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mesh_sdk::Time;
 use mesh_sdk::bus::Fault as BusFault;
 use mesh_sdk::harness::PassReport;
-use mesh_sdk::{MeshId, Time};
 use serde::Serialize;
 
 use super::Context;
-use super::online::{Online, run_fault, store_fault, tell_unreadable};
+use super::online::{Online, run_fault, store_fault, tell_unreadable, told};
 use crate::errors::{EXIT_FAILED, EXIT_NOT_WELL, Fault};
 use crate::manifest::Manifest;
 use crate::printer::Tone;
 use crate::status::{self, Picture};
-use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
+use crate::wiring::installation::{Claim, Claiming, Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::{self, Outcome};
 use crate::wiring::words;
 
@@ -43,11 +43,10 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
         }
     };
     let mesh = manifest.mesh.clone();
-    let whose = online.run(whose_pass(cx, &online, &mesh))?;
-    let installation = online.open(&cx.settings.data, &mesh)?;
+    let (whose, installation) = online.run(whose_pass(cx, &online, &manifest))?;
     let (outcome, by_daemon) = match whose {
-        Pass::Mine(turn) => {
-            let outcome = online.run(alone(&online, &installation, manifest))?;
+        Pass::Mine(turn, claim) => {
+            let outcome = online.run(alone(&online, &installation, manifest, claim))?;
             drop(turn);
             (outcome, false)
         }
@@ -59,45 +58,59 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
 
 /// Who makes the pass.
 enum Pass {
-    /// This process, for as long as the right to it is kept.
-    Mine(std::fs::File),
+    /// This process, for as long as the right to it is kept: that of the folder, and that of the bus where
+    /// several hosts share one.
+    Mine(std::fs::File, Option<Arc<Claim>>),
     /// A daemon was asked for it, and has made it.
     Daemons,
 }
 
+/// Who has the right to make a pass now.
+enum Has {
+    /// This process.
+    Me(Pass, Installation),
+    /// A `mesh apply`: it ends soon.
+    OneShot,
+    /// A daemon.
+    Daemon,
+}
+
 /// Takes the right to make the pass, or asks the daemon that has it. Another `apply` is waited for; if
 /// the daemon ends meanwhile, the pass is made here.
-async fn whose_pass(cx: &Context<'_>, online: &Online, mesh: &MeshId) -> Result<Pass, Fault> {
+async fn whose_pass(
+    cx: &Context<'_>,
+    online: &Online,
+    manifest: &Manifest,
+) -> Result<(Pass, Installation), Fault> {
     let began = online.clock.now();
-    let folder = &cx.settings.data;
     let mut asked: Option<(Installation, u64)> = None;
     loop {
-        let turn = take_turn(folder, Runner::OneShot).await;
-        let runner = match turn.map_err(super::online::told)? {
-            Turn::Mine(turn) => return Ok(Pass::Mine(turn)),
-            Turn::Taken(runner) => runner,
+        let has = match &asked {
+            Some((installation, _)) if installation.is_shared() => Has::Daemon,
+            _ => who_has_it(cx, online, manifest).await?,
         };
-        match (&asked, runner) {
+        match (&asked, has) {
+            (_, Has::Me(pass, installation)) => return Ok((pass, installation)),
             (Some((installation, number)), _) => {
                 let answered = answered(installation, *number, online.clock.now());
                 if answered.await.map_err(store_fault)? {
-                    return Ok(Pass::Daemons);
+                    let asked = asked.take().map(|(installation, _)| installation);
+                    let installation = asked.ok_or_else(|| Fault::failed("a bug", "tell us"))?;
+                    return Ok((Pass::Daemons, installation));
                 }
             }
-            (None, Runner::OneShot) => {}
-            (None, Runner::Daemon) => {
-                cx.printer
-                    .note("a daemon runs here; it is asked for the pass");
-                let scrubber = Arc::clone(&online.scrubber);
-                let opened = Installation::open(folder, mesh, online.clock, scrubber);
-                let installation = opened.map_err(super::online::told)?;
+            (None, Has::OneShot) => {}
+            (None, Has::Daemon) => {
+                let opened = online.open_for(&cx.settings.data, manifest).await;
+                let installation = opened.map_err(told)?;
+                cx.printer.note(&who_is_asked(&installation).await);
                 let number = words::ask_for_pass(installation.bus.as_ref()).await;
                 asked = Some((installation, number.map_err(store_fault)?));
             }
         }
         if online.clock.now().since(began) > PATIENCE {
             return Err(Fault::failed(
-                "whoever runs here has not made the pass within two minutes",
+                "whoever has the loops has not made the pass within two minutes",
                 "`mesh status` shows the loops; the daemon's log tells more",
             ));
         }
@@ -110,15 +123,71 @@ async fn whose_pass(cx: &Context<'_>, online: &Online, mesh: &MeshId) -> Result<
     }
 }
 
+async fn who_has_it(cx: &Context<'_>, online: &Online, manifest: &Manifest) -> Result<Has, Fault> {
+    let folder = &cx.settings.data;
+    let turn = match take_turn(folder, Runner::OneShot).await.map_err(told)? {
+        Turn::Mine(turn) => turn,
+        Turn::Taken(Runner::OneShot) => return Ok(Has::OneShot),
+        Turn::Taken(Runner::Daemon) => return Ok(Has::Daemon),
+    };
+    let installation = online.open_for(folder, manifest).await.map_err(told)?;
+    let me = online.holder(cx, Runner::OneShot)?;
+    let claiming = installation.claim(me);
+    let answer = tokio::select! {
+        answer = claiming => answer.map_err(store_fault)?,
+        () = online.stop.cancelled() => {
+            return Err(Fault::failed("stopped while waiting for its turn", "run it again"));
+        }
+    };
+    Ok(match answer {
+        None => Has::Me(Pass::Mine(turn, None), installation),
+        Some(Claiming::Mine(claim)) => {
+            let claim = Arc::new(claim);
+            let installation = installation.under(&claim);
+            Has::Me(Pass::Mine(turn, Some(claim)), installation)
+        }
+        Some(Claiming::Other(other)) if other.runner == Runner::OneShot.as_str() => Has::OneShot,
+        Some(Claiming::Other(_)) => Has::Daemon,
+    })
+}
+
+/// What is told of the daemon that is asked.
+async fn who_is_asked(installation: &Installation) -> String {
+    match installation.holder().await {
+        Ok(Some(holder)) => format!(
+            "a daemon on {} has the loops; it is asked for the pass, and goes by the manifest there",
+            holder.host
+        ),
+        _ => "a daemon runs here; it is asked for the pass".to_owned(),
+    }
+}
+
 async fn alone(
     online: &Online,
     installation: &Installation,
     manifest: Manifest,
+    claim: Option<Arc<Claim>>,
 ) -> Result<Outcome, Fault> {
-    let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.clone());
-    oneshot::apply(installation, manifest, online.clock, scrubber, stop)
-        .await
-        .map_err(run_fault)
+    let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.child_token());
+    let pass = oneshot::apply(installation, manifest, online.clock, scrubber, stop.clone());
+    let outcome = match &claim {
+        None => pass.await,
+        Some(claim) => {
+            let ends = claim.lost();
+            tokio::pin!(pass, ends);
+            tokio::select! {
+                outcome = &mut pass => outcome,
+                () = &mut ends => {
+                    stop.cancel();
+                    pass.await
+                }
+            }
+        }
+    };
+    if let Some(claim) = claim {
+        claim.give_back().await;
+    }
+    outcome.map_err(run_fault)
 }
 
 async fn picture(

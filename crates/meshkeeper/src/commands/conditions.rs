@@ -23,6 +23,7 @@ pub(super) fn is_about(subject: &str, asked: &str) -> bool {
 pub(super) fn run(args: &ConditionsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let online = Online::start(cx)?;
     let (installation, _) = online.open_to_read(&cx.settings.data)?;
+    let daemon = is_running(cx, &online, &installation)?;
     let bus = installation.bus.as_ref();
     let now = online.clock.now();
     let wanted = |subject: &str| {
@@ -32,7 +33,7 @@ pub(super) fn run(args: &ConditionsArgs, cx: &Context<'_>) -> Result<u8, Fault> 
     };
     let standing = online.run(async {
         let providers = status::providers(bus).await.map_err(store_fault)?;
-        let loops = status::loops(bus, &providers, now, is_running(cx))
+        let loops = status::loops(bus, &providers, now, daemon)
             .await
             .map_err(store_fault)?;
         status::conditions(bus, &loops, now)

@@ -35,9 +35,10 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         .transpose()?;
     let online = Online::start(cx)?;
     let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
+    let daemon = is_running(cx, &online, &installation)?;
     let (bus, now) = (installation.bus.as_ref(), online.clock.now());
     let stories = online.run(async {
-        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx)).await;
+        let head = status::read_head(bus, mesh.as_str(), now, daemon).await;
         let head = head.map_err(store_fault)?;
         stories(bus, &head, &consumer, provider.as_ref()).await
     })?;

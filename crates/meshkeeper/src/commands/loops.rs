@@ -9,6 +9,7 @@ use super::online::{Online, is_running, store_fault};
 use crate::errors::Fault;
 use crate::printer::Tone;
 use crate::status::{self, LoopView, time_text};
+use crate::wiring::watchdog;
 
 #[derive(Serialize)]
 struct Answer {
@@ -36,7 +37,7 @@ fn classes() -> Vec<Declared> {
         .to_vec(),
         period: "when a file changes, on SIGHUP, and every list_every",
     };
-    vec![Provisioner::declared(), wish]
+    vec![Provisioner::declared(), wish, watchdog::declared()]
 }
 
 /// Runs it. Where nothing was ever applied it tells the classes alone.
@@ -81,10 +82,11 @@ fn running(cx: &Context<'_>) -> Result<Vec<LoopView>, Fault> {
     let Some(installation) = online.read_if_there(&cx.settings.data)? else {
         return Ok(Vec::new());
     };
+    let daemon = is_running(cx, &online, &installation)?;
     let bus = installation.bus.as_ref();
     let loops = online.run(async {
         let providers = status::providers(bus).await.map_err(store_fault)?;
-        status::loops(bus, &providers, online.clock.now(), is_running(cx))
+        status::loops(bus, &providers, online.clock.now(), daemon)
             .await
             .map_err(store_fault)
     })?;

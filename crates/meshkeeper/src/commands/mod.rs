@@ -1,7 +1,12 @@
 //! The words, one file each.
 
 mod adapters;
+mod adopt;
+mod agent;
 mod apply;
+mod approve;
+mod asking;
+mod bus;
 mod check;
 mod completions;
 mod conditions;
@@ -11,12 +16,19 @@ mod demo;
 mod doctor;
 mod events;
 mod explain;
+mod import;
 mod init;
 mod loops;
 mod online;
 mod plan;
+mod purge;
+mod retire;
 mod schema;
+mod servers;
+mod standby;
 mod status;
+mod task;
+mod tasks;
 mod up;
 mod words;
 
@@ -81,14 +93,14 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Schema => schema::run(cx),
         Word::Completions(args) => completions::run(args, cx),
         Word::Rotate(_) => refuse("rotate"),
-        Word::Retire(_) => refuse("retire"),
-        Word::Purge(_) => refuse("purge"),
+        Word::Retire(args) => retire::run(args, cx),
+        Word::Purge(args) => purge::run(args, cx),
         Word::Wait(_) => refuse("wait"),
-        Word::Task(_) => refuse("task"),
-        Word::Tasks(_) => refuse("tasks"),
-        Word::Import(_) => refuse("import"),
-        Word::Bus(_) => refuse("bus"),
-        Word::Agent(_) => refuse("agent"),
+        Word::Task(word) => task::run(word, cx),
+        Word::Tasks(args) => tasks::run(args, cx),
+        Word::Import(args) => import::run(args, cx),
+        Word::Bus(args) => bus::run(args, cx),
+        Word::Agent(args) => agent::run(args, cx),
         Word::Conformance(args) => conformance::run(args, cx),
         Word::Demo => demo::run(cx),
         Word::Up(args) => up::run(args, cx),
@@ -101,8 +113,8 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Events(args) => events::run(args, cx),
         Word::Doctor(args) => doctor::run(args, cx),
         Word::Credentials(args) => credentials::run(args, cx),
-        Word::Adopt(args) => words::adopt(args, cx),
-        Word::Approve(args) => words::approve(args, cx),
+        Word::Adopt(args) => adopt::run(args, cx),
+        Word::Approve(args) => approve::run(args, cx),
         Word::Ack(args) => words::about_condition(args, cx, false),
         Word::Silence(args) => words::about_condition(args, cx, true),
         Word::Pause(args) => words::pause(args, cx),

@@ -13,7 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::errors::Fault;
 use crate::logs;
-use crate::wiring::installation::{self, Installation, InstallationFault, Runner, Turn, take_turn};
+use crate::manifest::Manifest;
+use crate::wiring::installation::{
+    self, Claiming, Holder, Installation, InstallationFault, Runner, Turn, take_turn,
+};
 use crate::wiring::oneshot::{self, RunFault};
 
 /// A process that works with stores and servers.
@@ -62,44 +65,58 @@ impl Online {
     pub(crate) fn run<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(what)
     }
-    /// Opens the data folder for reading and writing.
+    /// Opens the data folder for reading and writing, with the bus that it uses.
     pub(crate) fn open(&self, folder: &Path, mesh: &MeshId) -> Result<Installation, Fault> {
-        self.run(async {
-            Installation::open(folder, mesh, self.clock, Arc::clone(&self.scrubber)).map_err(told)
-        })
+        let scrubber = Arc::clone(&self.scrubber);
+        let opening = Installation::open(folder, mesh, None, self.clock, scrubber);
+        self.run(opening).map_err(told)
+    }
+    /// The same with the bus that a manifest names, which must be the one that the folder uses.
+    pub(crate) async fn open_for(
+        &self,
+        folder: &Path,
+        manifest: &Manifest,
+    ) -> Result<Installation, InstallationFault> {
+        let (bus, scrubber) = (Some(&manifest.bus), Arc::clone(&self.scrubber));
+        Installation::open(folder, &manifest.mesh, bus, self.clock, scrubber).await
     }
     /// Opens the data folder for reading only, and says which mesh it is of. The manifest is not needed:
     /// what is there can be seen while that is broken, too.
     pub(crate) fn open_to_read(&self, folder: &Path) -> Result<(Installation, MeshId), Fault> {
         let scrubber = Arc::clone(&self.scrubber);
-        self.run(async {
-            Installation::open_to_read(folder, scrubber)
-                .await
-                .map_err(told)
-        })
+        self.run(Installation::open_to_read(folder, scrubber))
+            .map_err(|fault| unseen(fault, folder))
     }
     /// The same, if anything was ever applied there.
     pub(crate) fn read_if_there(&self, folder: &Path) -> Result<Option<Installation>, Fault> {
         let scrubber = Arc::clone(&self.scrubber);
-        match self.run(async { Installation::open_to_read(folder, scrubber).await }) {
+        match self.run(Installation::open_to_read(folder, scrubber)) {
             Ok((installation, _)) => Ok(Some(installation)),
             Err(InstallationFault::NotThere { .. }) => Ok(None),
-            Err(fault) => Err(told(fault)),
+            Err(fault) => Err(unseen(fault, folder)),
         }
     }
     /// The data folder for `plan`, if anything was ever applied there.
     pub(crate) fn open_if_there(
         &self,
         folder: &Path,
-        mesh: &MeshId,
+        manifest: &Manifest,
     ) -> Result<Option<Installation>, Fault> {
-        let opened = self
-            .run(async { Installation::open_read_only(folder, mesh, Arc::clone(&self.scrubber)) });
-        match opened {
+        let (bus, scrubber) = (Some(&manifest.bus), Arc::clone(&self.scrubber));
+        let opening = Installation::open_read_only(folder, &manifest.mesh, bus, scrubber);
+        match self.run(opening) {
             Ok(installation) => Ok(Some(installation)),
             Err(InstallationFault::NotThere { .. }) => Ok(None),
-            Err(fault) => Err(told(fault)),
+            Err(fault) => Err(unseen(fault, folder)),
         }
+    }
+    /// What this process calls itself on a bus that several hosts share.
+    pub(crate) fn holder(&self, cx: &Context<'_>, runner: Runner) -> Result<Holder, Fault> {
+        Ok(Holder {
+            host: cx.settings.host.clone(),
+            start: installation::new_id().map_err(told)?,
+            runner: runner.as_str().to_owned(),
+        })
     }
 }
 
@@ -136,15 +153,52 @@ pub(crate) async fn tell_unreadable(
         return Ok(());
     };
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-    let opened = Installation::open(folder, &mesh, clock, scrubber);
-    let installation = opened.map_err(told)?;
+    let opened = Installation::open(folder, &mesh, None, clock, scrubber).await;
+    let mut installation = opened.map_err(told)?;
+    // Where another host has the loops, its manifest counts.
+    let me = online.holder(cx, Runner::OneShot)?;
+    let claim = match installation.claim(me).await.map_err(store_fault)? {
+        None => None,
+        Some(Claiming::Other(_)) => return Ok(()),
+        Some(Claiming::Mine(claim)) => {
+            let claim = Arc::new(claim);
+            installation = installation.under(&claim);
+            Some(claim)
+        }
+    };
     let why = match fault {
         Fault::Manifest => "`mesh check` tells its mistakes".to_owned(),
         fault => fault.to_string(),
     };
-    oneshot::unreadable(&installation, clock, &why)
-        .await
-        .map_err(run_fault)
+    let outcome = oneshot::unreadable(&installation, clock, &why).await;
+    if let Some(claim) = claim {
+        claim.give_back().await;
+    }
+    outcome.map_err(run_fault)
+}
+
+/// Why what is there cannot be shown. Of a bus beyond this machine nothing is shown from memory: what it
+/// says may long be otherwise, and only whether a daemon runs here is known without it.
+fn unseen(fault: InstallationFault, folder: &Path) -> Fault {
+    if !matches!(
+        fault,
+        InstallationFault::Nats(_) | InstallationFault::Slow { .. }
+    ) {
+        return told(fault);
+    }
+    let here = match installation::running(folder) {
+        Some(Runner::Daemon) => "`mesh up` runs on this host, and does nothing without the bus",
+        Some(Runner::OneShot) => "`mesh apply` runs on this host",
+        None => "no `mesh up` runs on this host",
+    };
+    let Fault::Failed { message, help } = told(fault) else {
+        return Fault::failed("the bus cannot be used", here);
+    };
+    let help = help.unwrap_or_default();
+    Fault::failed(
+        message,
+        format!("{help}. Nothing can be told without it; {here}"),
+    )
 }
 
 /// Why a data folder cannot be used, with what to do.
@@ -155,6 +209,22 @@ pub(crate) fn told(fault: InstallationFault) -> Fault {
         }
         InstallationFault::Folder { .. } => "look at the folder's owner and rights",
         InstallationFault::NoRandom => "this machine cannot make passwords now",
+        InstallationFault::Nats(mesh_bus::jetstream::OpenFault::NotBootstrapped { .. }) => {
+            "if it was there before, `docs/operating.md` tells how to recover; nothing was changed"
+        }
+        InstallationFault::Nats(_) | InstallationFault::Slow { .. } => {
+            "look at the NATS servers and the way to them; nothing was changed"
+        }
+        InstallationFault::Login(_) => "bring the file or variable back, or change `bus` in [mesh]",
+        InstallationFault::NotJoined { .. } => {
+            "`mesh bus bootstrap` sets up a new one there; `mesh bus adopt` joins one that is in use"
+        }
+        InstallationFault::Moved { .. } => {
+            "move what it holds with `mesh bus export` and `mesh bus import`, or leave it behind with `mesh bus adopt`"
+        }
+        InstallationFault::NoKey { .. } | InstallationFault::OtherKey { .. } => {
+            "copy installation.key from the data folder of a host that has it"
+        }
         InstallationFault::Bus { .. } | InstallationFault::Vault { .. } => {
             "`docs/operating.md` tells how to recover; nothing was changed"
         }
@@ -181,7 +251,41 @@ pub(crate) fn store_fault(fault: impl std::fmt::Display) -> Fault {
     )
 }
 
-/// Whether a daemon runs on the data folder now.
-pub(crate) fn is_running(cx: &Context<'_>) -> bool {
-    installation::running(&cx.settings.data) == Some(Runner::Daemon)
+/// Whether a daemon has the loops of what is open: on this data folder or, on a bus that several hosts
+/// share, on the host that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Daemon {
+    /// Whether there is one.
+    pub(crate) runs: bool,
+    /// The host.
+    pub(crate) host: Option<String>,
+}
+
+/// Who has the loops now. A host that died without a word counts until another takes its place; its loops
+/// are late by then.
+pub(crate) fn daemon_of(
+    cx: &Context<'_>,
+    online: &Online,
+    installation: &Installation,
+) -> Result<Daemon, Fault> {
+    if !installation.is_shared() {
+        let runs = installation::running(&cx.settings.data) == Some(Runner::Daemon);
+        return Ok(Daemon { runs, host: None });
+    }
+    let holder = online.run(installation.holder()).map_err(store_fault)?;
+    let host = holder.filter(|holder| holder.runner == Runner::Daemon.as_str());
+    let host = host.map(|holder| holder.host);
+    Ok(Daemon {
+        runs: host.is_some(),
+        host,
+    })
+}
+
+/// Whether a daemon has the loops now.
+pub(crate) fn is_running(
+    cx: &Context<'_>,
+    online: &Online,
+    installation: &Installation,
+) -> Result<bool, Fault> {
+    Ok(daemon_of(cx, online, installation)?.runs)
 }

@@ -1,11 +1,11 @@
 //! `mesh status`: the whole picture on one screen.
 
 use mesh_sdk::Time;
-use mesh_sdk::condition::Severity;
+use mesh_sdk::condition::{ConditionType, Severity};
 use mesh_sdk::decide::State;
 
 use super::Context;
-use super::online::{Online, is_running, store_fault};
+use super::online::{Online, daemon_of, store_fault};
 use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
@@ -22,14 +22,20 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let (installation, mesh) = online.open_to_read(&cx.settings.data)?;
     loop {
         let (bus, now) = (installation.bus.as_ref(), online.clock.now());
-        let head = status::read_head(bus, mesh.as_str(), now, is_running(cx));
-        let head = online.run(head).map_err(store_fault)?;
+        let daemon = daemon_of(cx, &online, &installation)?;
+        let head = status::read_head(bus, mesh.as_str(), now, daemon.runs);
+        let mut head = online.run(head).map_err(store_fault)?;
+        head.daemon_host = daemon.host;
         let text = !args.check && !cx.printer.is_json();
         if text {
             if args.watch.is_some() && cx.printer.is_terminal() {
                 cx.printer.clear();
             }
-            let top = (head.mesh.as_str(), head.at, head.daemon);
+            let top = (
+                head.mesh.as_str(),
+                head.at,
+                who(head.daemon, head.daemon_host.as_deref()),
+            );
             show_top(cx, top, head.loops());
             // The many consumers take longer to read than a person waits for the first line.
             cx.printer.flush();
@@ -86,12 +92,20 @@ fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
     code(picture)
 }
 
+/// Whether a daemon runs and, where there are several hosts, on which.
+fn who(daemon: bool, host: Option<&str>) -> String {
+    match (daemon, host) {
+        (true, Some(host)) => format!("daemon runs on {host}"),
+        (true, None) => "daemon runs".to_owned(),
+        (false, _) => "no daemon".to_owned(),
+    }
+}
+
 pub(super) fn show_top<'l>(
     cx: &Context<'_>,
-    (mesh, at, daemon): (&str, Time, bool),
+    (mesh, at, daemon): (&str, Time, String),
     all: impl Iterator<Item = &'l LoopView>,
 ) {
-    let daemon = if daemon { "daemon runs" } else { "no daemon" };
     let title = cx.printer.paint(Tone::Head, &format!("mesh {mesh}"));
     cx.printer
         .answer(&format!("{title}  {}  ({daemon})", time_text(at)));
@@ -101,13 +115,16 @@ pub(super) fn show_top<'l>(
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     leftovers(cx, picture);
+    held(cx, picture);
+    strangers(cx, picture);
     conditions(cx, &picture.conditions, picture.at);
     summary(cx, picture);
 }
 
 /// The whole screen.
 pub(super) fn show(cx: &Context<'_>, picture: &Picture) {
-    let top = (picture.mesh.as_str(), picture.at, picture.daemon);
+    let who = who(picture.daemon, picture.daemon_host.as_deref());
+    let top = (picture.mesh.as_str(), picture.at, who);
     show_top(cx, top, picture.loops.iter());
     show_rest(cx, picture);
 }
@@ -272,6 +289,35 @@ fn leftovers(cx: &Context<'_>, picture: &Picture) {
     if !table.is_empty() {
         cx.printer.answer("");
         cx.printer.table(&table);
+    }
+}
+
+/// Removals that wait for a person, with the word that lets exactly these go.
+fn held(cx: &Context<'_>, picture: &Picture) {
+    for set in &picture.removals {
+        let is_held = picture.conditions.iter().any(|one| {
+            let id = &one.condition.id;
+            let about = id.subject.split('@').next();
+            id.kind == ConditionType::RemovalHeld && about == Some(set.provider.as_str())
+        });
+        if is_held {
+            cx.printer.answer(&set.line());
+        }
+    }
+}
+
+fn strangers(cx: &Context<'_>, picture: &Picture) {
+    if picture.strangers.is_empty() {
+        return;
+    }
+    cx.printer.answer("");
+    for (provider, seen) in &picture.strangers {
+        let damaged = match seen.damaged {
+            0 => String::new(),
+            n => format!(", {n} of them with a damaged or forged mark of ours"),
+        };
+        let line = format!("{provider}: {} logins are not ours{damaged}", seen.count);
+        cx.printer.answer(&cx.printer.paint(Tone::Dim, &line));
     }
 }
 

@@ -1,29 +1,41 @@
-//! `mesh up`: all loops until SIGTERM; each finishes its step, then stops.
+//! `mesh up`: all loops until SIGTERM; each finishes its step, then stops. On a bus that several hosts share
+//! it stands by until it is this host's turn, and again when that was lost.
 
-use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use mesh_sdk::bus::Bus;
 use mesh_sdk::harness::Observer;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Context;
-use super::online::{Online, run_fault, tell_unreadable};
+use super::online::{Online, run_fault, tell_unreadable, told};
+use super::standby::{Stand, stand_by};
 use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::errors::Fault;
-use crate::manifest::{Kinds, Manifest};
+use crate::manifest::{BusChoice, Kinds, Manifest};
+use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
 use crate::wiring::daemon::{Daemon, Outside};
 use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
+use crate::wiring::oneshot::RunFault;
+use crate::wiring::watchdog;
 
 /// How long a `mesh apply` that runs here is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Changes that wait while the daemon is busy with one.
 const WAITING: usize = 8;
+/// On a bus that was replaced nobody is new (H-22). After so long every loop has made its passes, and it is
+/// opened as the bus that this folder knows.
+const AS_REPLACED: Duration = Duration::from_secs(600);
+/// A bus beyond this machine that cannot be used is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs it.
 pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
@@ -36,14 +48,7 @@ pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         }
     };
     let turn = online.run(my_turn(&online, &cx.settings.data))?;
-    let installation = Arc::new(online.open(&cx.settings.data, &manifest.mesh)?);
-    let outcome = online.run(serve(
-        &online,
-        installation,
-        manifest,
-        cx.kinds.clone(),
-        args.listen,
-    ));
+    let outcome = online.run(serve(cx, &online, Arc::new(manifest), args));
     drop(turn);
     outcome.map(|()| 0)
 }
@@ -53,7 +58,7 @@ async fn my_turn(online: &Online, folder: &Path) -> Result<std::fs::File, Fault>
     let began = online.clock.now();
     loop {
         let turn = take_turn(folder, Runner::Daemon).await;
-        match turn.map_err(super::online::told)? {
+        match turn.map_err(told)? {
             Turn::Mine(turn) => return Ok(turn),
             Turn::Taken(Runner::OneShot)
                 if online.clock.now().since(began) < PATIENCE && !online.stop.is_cancelled() =>
@@ -74,19 +79,20 @@ async fn my_turn(online: &Online, folder: &Path) -> Result<std::fs::File, Fault>
 }
 
 async fn serve(
+    cx: &Context<'_>,
     online: &Online,
-    installation: Arc<Installation>,
-    manifest: Manifest,
-    kinds: Kinds,
-    listen: Option<SocketAddr>,
+    mut manifest: Arc<Manifest>,
+    args: &UpArgs,
 ) -> Result<(), Fault> {
-    let mesh = manifest.mesh.to_string();
+    let opened = online.open_for(&cx.settings.data, &manifest).await;
+    let mut installation = opened.map_err(told)?;
     let metrics = Arc::new(api::Metrics::default());
-    let served = match listen {
+    let shown: Arc<RwLock<Arc<dyn Bus>>> = Arc::new(RwLock::new(Arc::clone(&installation.bus)));
+    let served = match args.listen {
         Some(address) => {
             let served = Served {
-                bus: Arc::clone(&installation.bus),
-                mesh,
+                bus: Arc::clone(&shown),
+                mesh: manifest.mesh.to_string(),
                 clock: online.clock,
                 metrics: Arc::clone(&metrics),
             };
@@ -94,15 +100,123 @@ async fn serve(
         }
         None => None,
     };
-    let observers: Vec<Arc<dyn Observer>> = vec![metrics];
-    let (clock, scrubber, stop) = (
-        online.clock,
-        Arc::clone(&online.scrubber),
-        online.stop.clone(),
+    let observer = metrics as Arc<dyn Observer>;
+    let notify = Notify::to(cx.settings.notify.as_deref());
+    let outcome = loop {
+        let shared = installation.is_shared();
+        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify)).await;
+        match outcome {
+            outcome if !shared => break outcome.map_err(run_fault),
+            _ if online.stop.is_cancelled() => break Ok(()),
+            Ok(()) => {}
+            Err(fault) => warn!("the loops stopped: {fault}"),
+        }
+        // The manifest may have changed meanwhile; one that cannot be read now changes nothing.
+        if let Ok(new) = cx.manifest()
+            && new.bus == manifest.bus
+        {
+            manifest = Arc::new(new);
+        }
+        let Some(again) = open_again(cx, online, &manifest, &notify).await else {
+            break Ok(());
+        };
+        installation = again;
+        match shown.write() {
+            Ok(mut shown) => *shown = Arc::clone(&installation.bus),
+            Err(poisoned) => *poisoned.into_inner() = Arc::clone(&installation.bus),
+        }
+    };
+    notify.stopping();
+    online.stop.cancel();
+    if let Some(served) = served {
+        drop(served.await);
+    }
+    info!("stopped");
+    outcome
+}
+
+/// Opens the bus anew, however long that takes. `None`: it is time to stop.
+async fn open_again(
+    cx: &Context<'_>,
+    online: &Online,
+    manifest: &Manifest,
+    notify: &Notify,
+) -> Option<Installation> {
+    notify.status("waits for the bus");
+    loop {
+        notify.alive();
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = online.stop.cancelled() => return None,
+        }
+        match online.open_for(&cx.settings.data, manifest).await {
+            Ok(installation) => return Some(installation),
+            Err(fault) => warn!("the bus cannot be used, and nothing is done without it: {fault}"),
+        }
+    }
+}
+
+/// One turn of this host: from when it is the one that acts until it is told to stop, or is not any more.
+async fn turn(
+    cx: &Context<'_>,
+    online: &Online,
+    installation: Installation,
+    manifest: &Arc<Manifest>,
+    (observer, notify): (&Arc<dyn Observer>, &Notify),
+) -> Result<(), RunFault> {
+    let me = online.holder(cx, Runner::Daemon);
+    let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
+    let stop = online.stop.child_token();
+    let (installation, claim) = match stand_by(installation, me, notify, &stop).await? {
+        Stand::Alone(installation) => (installation, None),
+        Stand::Mine(installation, claim) => (installation, Some(claim)),
+        Stand::Stopped => return Ok(()),
+    };
+    let replaced = installation.replaced.is_some();
+    let ends = claim.clone().map(|claim| {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = claim.lost() => warn!("this host acts no more: it could not hold its claim"),
+                () = tokio::time::sleep(AS_REPLACED), if replaced => {
+                    info!("the bus that was replaced is opened anew: from now on somebody may be new");
+                }
+            }
+            stop.cancel();
+        })
+    });
+    let mut observers = installation.observers();
+    observers.push(Arc::clone(observer));
+    let outcome = act(
+        cx.kinds.clone(),
+        online,
+        Arc::new(installation),
+        Arc::clone(manifest),
+        (observers, notify.clone(), stop),
     );
-    let manifest = Arc::new(manifest);
+    let outcome = outcome.await;
+    if let Some(ends) = ends {
+        ends.abort();
+    }
+    if let Some(claim) = claim {
+        claim.give_back().await;
+    }
+    outcome
+}
+
+/// Runs the loops.
+async fn act(
+    kinds: Kinds,
+    online: &Online,
+    installation: Arc<Installation>,
+    manifest: Arc<Manifest>,
+    (observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
+) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
+    let bus = manifest.bus.clone();
+    let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
+    let watched = Arc::clone(&installation.bus);
     let daemon = Daemon::start(
         installation,
         manifest,
@@ -111,12 +225,28 @@ async fn serve(
         observers,
         stop.clone(),
     );
-    let daemon = daemon.await.map_err(run_fault)?;
+    let daemon = daemon.await?;
     info!("up");
+    notify.ready();
+    notify.status("has the loops");
+    let stopping = notify.clone();
+    let watching = watchdog::watch(watched, clock, move || notify.alive(), stop.clone());
+    let watching = tokio::spawn(watching);
     let (door, outside) = mpsc::channel(WAITING);
     let (hup, again) = (watch.trigger(), watch.trigger());
-    let following = tokio::spawn(follow(watch, door, stop.clone()));
-    let hanging_up = tokio::spawn(async move {
+    let following = tokio::spawn(follow(watch, bus, door, stop.clone()));
+    let hanging_up = listen_for_hup(hup);
+    let outcome = daemon.run(outside, Box::new(move || again.fire())).await;
+    stopping.status("stops its loops");
+    hanging_up.abort();
+    stop.cancel();
+    drop(following.await);
+    drop(watching.await);
+    outcome
+}
+
+fn listen_for_hup(hup: crate::watch::Trigger) -> JoinHandle<()> {
+    tokio::spawn(async move {
         use tokio::signal::unix::{SignalKind, signal};
         let Ok(mut signal) = signal(SignalKind::hangup()) else {
             return;
@@ -125,26 +255,16 @@ async fn serve(
             info!("asked to read the manifest again");
             hup.fire();
         }
-    });
-    let outcome = daemon
-        .run(outside, Box::new(move || again.fire()))
-        .await
-        .map_err(run_fault);
-    hanging_up.abort();
-    stop.cancel();
-    drop(following.await);
-    if let Some(served) = served {
-        drop(served.await);
-    }
-    info!("stopped");
-    outcome
+    })
 }
 
-/// Hands on every change of the manifest that the daemon started with.
+/// Hands on every change of the manifest that the daemon started with. One that names another bus is not
+/// taken up: what is asked for stays as it is until a person has moved the installation.
 async fn follow(
     mut watch: Watch,
+    bus: BusChoice,
     door: mpsc::Sender<Outside>,
-    stop: tokio_util::sync::CancellationToken,
+    stop: CancellationToken,
 ) {
     loop {
         let change = tokio::select! {
@@ -152,6 +272,12 @@ async fn follow(
             () = stop.cancelled() => return,
         };
         let message = match change {
+            Change::Reloaded { manifest, .. } if manifest.bus != bus => {
+                Outside::Unreadable(
+                    "it names another bus, or another way to it, than `mesh up` was started with: start it again"
+                        .to_owned(),
+                )
+            }
             Change::Reloaded {
                 manifest, problems, ..
             } => {

@@ -1,15 +1,13 @@
-//! The words that a person gives: pause, resume, approve, adopt, ack, silence.
+//! What every word of a person needs, and the words pause, resume, ack and silence.
 
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::condition::ConditionType;
-use mesh_sdk::decide::Phase;
-use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::name::NameError;
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::Context;
 use super::online::{Online, store_fault};
-use crate::cli::{AdoptArgs, Approval, ApproveArgs, PauseArgs, ResumeArgs, SilenceArgs};
+use crate::cli::{PauseArgs, ResumeArgs, SilenceArgs};
 use crate::errors::Fault;
 use crate::manifest::Manifest;
 use crate::status::{self, time_text};
@@ -25,16 +23,16 @@ pub(super) fn parse<T: TryFrom<String, Error = NameError>>(
     T::try_from(text.to_owned()).map_err(|error| Fault::Usage(format!("{what}: {error}")))
 }
 
-struct Speaker<'a> {
-    cx: &'a Context<'a>,
-    online: Online,
-    installation: Installation,
+pub(super) struct Speaker<'a> {
+    pub(super) cx: &'a Context<'a>,
+    pub(super) online: Online,
+    pub(super) installation: Installation,
     /// Only for names that nothing was applied for yet; a broken one keeps nobody from speaking.
-    manifest: Option<Manifest>,
+    pub(super) manifest: Option<Manifest>,
 }
 
 impl<'a> Speaker<'a> {
-    fn new(cx: &'a Context<'a>) -> Result<Self, Fault> {
+    pub(super) fn new(cx: &'a Context<'a>) -> Result<Self, Fault> {
         let manifest = cx.manifest_if_usable();
         let online = Online::start(cx)?;
         let (readable, mesh) = online.open_to_read(&cx.settings.data)?;
@@ -47,16 +45,16 @@ impl<'a> Speaker<'a> {
             manifest,
         })
     }
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         self.online.clock.now()
     }
     /// Says a word and tells the person what follows from it.
-    fn say(&self, word: &Word, told: &str) -> Result<u8, Fault> {
+    pub(super) fn say(&self, word: &Word, told: &str) -> Result<u8, Fault> {
         let bus = self.installation.bus.as_ref();
         self.online
             .run(words::say(bus, word, self.now()))
             .map_err(store_fault)?;
-        let when = if super::online::is_running(self.cx) {
+        let when = if super::online::is_running(self.cx, &self.online, &self.installation)? {
             "now"
         } else {
             "at the next `mesh apply`"
@@ -76,12 +74,26 @@ impl<'a> Speaker<'a> {
         if self.manifest.as_ref().is_some_and(named) {
             return Ok(true);
         }
-        let known = self.online.run(known(&self.installation, name));
-        Ok(known.map_err(store_fault)?.is_some())
+        Ok(self.provider(name)?.is_some())
+    }
+    /// A provider as the store knows it.
+    pub(super) fn provider(&self, name: &ProviderName) -> Result<Option<ProviderEntry>, Fault> {
+        let all = status::providers(self.installation.bus.as_ref());
+        let all = self.online.run(all).map_err(store_fault)?;
+        Ok(all.into_iter().find(|entry| entry.provider == *name))
+    }
+    /// A provider that the store knows.
+    pub(super) fn applied_provider(&self, name: &ProviderName) -> Result<ProviderEntry, Fault> {
+        self.provider(name)?.ok_or_else(|| {
+            Fault::failed(
+                format!("no provider `{name}` was ever applied"),
+                "`mesh status` lists them",
+            )
+        })
     }
     /// Whether the manifest asks anything for a consumer, or the store knows that somebody did: of one
     /// provider, or of any.
-    fn knows_consumer(
+    pub(super) fn knows_consumer(
         &self,
         name: &ConsumerName,
         provider: Option<&ProviderName>,
@@ -107,7 +119,7 @@ impl<'a> Speaker<'a> {
         known.map_err(store_fault)
     }
     /// A consumer or a provider by that name.
-    fn subject(&self, name: &str) -> Result<Subject, Fault> {
+    pub(super) fn subject(&self, name: &str) -> Result<Subject, Fault> {
         let provider = match ProviderName::new(name) {
             Ok(name) => self.knows_provider(&name)?.then_some(name),
             Err(_) => None,
@@ -176,134 +188,6 @@ pub(super) fn resume(args: &ResumeArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         .map_err(store_fault)?;
     let told = format!("{subject}: pause, brake and delays end");
     speaker.say(&Word::Resume { subject, at }, &told)
-}
-
-/// `mesh adopt`.
-pub(super) fn adopt(args: &AdoptArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let speaker = Speaker::new(cx)?;
-    let consumer: ConsumerName = parse("consumer", &args.consumer)?;
-    let provider: ProviderName = parse("provider", &args.provider)?;
-    if !speaker.knows_consumer(&consumer, Some(&provider))? {
-        return Err(Fault::failed(
-            format!("the manifest asks nothing of {provider} for {consumer}"),
-            "write its `needs` table first, with the login and the password that it has",
-        ));
-    }
-    let at = speaker.now();
-    let told = format!("{consumer} on {provider}: its password is proven first, and never changed");
-    speaker.say(
-        &Word::Adopt {
-            provider,
-            consumer,
-            exact: args.exact,
-            at,
-        },
-        &told,
-    )
-}
-
-/// `mesh approve`.
-pub(super) fn approve(args: &ApproveArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let speaker = Speaker::new(cx)?;
-    let provider: ProviderName = parse("provider", &args.provider)?;
-    let known = speaker
-        .online
-        .run(known(&speaker.installation, &provider))
-        .map_err(store_fault)?;
-    let known = known.ok_or_else(|| {
-        Fault::failed(
-            format!("no provider `{provider}` was ever applied"),
-            "`mesh status` lists them",
-        )
-    })?;
-    match args.what {
-        Approval::Server => approve_server(&speaker, &known),
-        Approval::Removals => approve_removals(&speaker, &known),
-    }
-}
-
-async fn known(
-    installation: &Installation,
-    provider: &ProviderName,
-) -> Result<Option<ProviderEntry>, mesh_sdk::bus::Fault> {
-    let all = status::providers(installation.bus.as_ref()).await?;
-    Ok(all.into_iter().find(|entry| entry.provider == *provider))
-}
-
-fn approve_server(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fault> {
-    let mut shown = None;
-    for name in &known.loops {
-        let bus = speaker.installation.bus.as_ref();
-        let entry = speaker
-            .online
-            .run(bus.get(Bucket::Loop, &Key::of(&[name])))
-            .map_err(store_fault)?;
-        let record: Option<LoopRecord> = entry.and_then(|e| serde_json::from_slice(&e.value).ok());
-        shown = shown.or_else(|| record.and_then(|r| r.server.changed_to));
-    }
-    let identity = shown.ok_or_else(|| {
-        Fault::failed(
-            format!("no other server answers for {}", known.provider),
-            "`mesh conditions` shows what waits for a word",
-        )
-    })?;
-    let told = format!("the server {identity} is meant for {}", known.provider);
-    let (provider, at) = (known.provider.clone(), speaker.now());
-    speaker.say(
-        &Word::ApproveServer {
-            provider,
-            identity,
-            at,
-        },
-        &told,
-    )
-}
-
-fn approve_removals(speaker: &Speaker<'_>, known: &ProviderEntry) -> Result<u8, Fault> {
-    let mut removals = std::collections::BTreeSet::new();
-    for name in &known.loops {
-        let label = name
-            .split_once('/')
-            .map_or(name.as_str(), |(_, label)| label);
-        let bus = speaker.installation.bus.as_ref();
-        let records = speaker
-            .online
-            .run(read_records(bus, label))
-            .map_err(store_fault)?;
-        for (consumer, record) in records {
-            if record
-                .departure
-                .is_some_and(|d| d.phase() == Phase::Leaving)
-            {
-                removals.insert((consumer, record.login));
-            }
-        }
-    }
-    if removals.is_empty() {
-        return Err(Fault::failed(
-            format!("nothing is leaving {}", known.provider),
-            "`mesh plan` shows what would go",
-        ));
-    }
-    for (consumer, login) in &removals {
-        speaker.cx.printer.note(&format!(
-            "may go: {consumer} (login {login}); its data stays"
-        ));
-    }
-    let told = format!(
-        "{} removals of {} may go, and no others",
-        removals.len(),
-        known.provider
-    );
-    let (provider, at) = (known.provider.clone(), speaker.now());
-    speaker.say(
-        &Word::ApproveRemovals {
-            provider,
-            removals,
-            at,
-        },
-        &told,
-    )
 }
 
 /// `mesh ack` and `mesh silence`.

@@ -3,9 +3,9 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use mesh_sdk::ProviderName;
+use mesh_sdk::{Login, ProviderName};
 
-use super::{Needed, Provider, Refused};
+use super::{Manifest, Needed, Provider, Refused};
 use crate::errors::{Problem, Scope};
 
 /// The second of two logins that rotation uses in turn (`LOGIN` and `LOGIN__b`): reserved with the first.
@@ -63,6 +63,50 @@ pub(crate) fn same_logins(
         }
         keep
     });
+}
+
+/// Whether two providers are, at least in part, one server.
+pub(crate) fn share_a_server(a: &Provider, b: &Provider) -> bool {
+    let kind = |provider: &Provider| provider.kind.descriptor.kind;
+    let there = |name: &str| b.nodes.iter().any(|node| node.name == name);
+    kind(a) == kind(b) && a.nodes.iter().any(|node| there(&node.name))
+}
+
+/// Logins that other providers' consumers ask for on the servers of each provider, as far as they can be
+/// read.
+pub fn asked_elsewhere(manifest: &Manifest) -> BTreeMap<ProviderName, Vec<Login>> {
+    let servers = servers(&manifest.providers);
+    let mut sharing: HashMap<&ProviderName, Vec<&ProviderName>> = HashMap::new();
+    for (name, own) in &servers {
+        let meet = |other: &Vec<usize>| other.iter().any(|server| own.contains(server));
+        let others = servers
+            .iter()
+            .filter(|(other, numbers)| *other != name && meet(numbers));
+        for (other, _) in others {
+            sharing.entry(other).or_default().push(name);
+        }
+    }
+    let mut elsewhere: BTreeMap<ProviderName, Vec<Login>> = BTreeMap::new();
+    if sharing.is_empty() {
+        return elsewhere;
+    }
+    let mut add = |asked_of: &ProviderName, login: &Login| {
+        for provider in sharing.get(asked_of).into_iter().flatten() {
+            let logins = elsewhere.entry((*provider).clone()).or_default();
+            logins.push(login.clone());
+        }
+    };
+    for needed in &manifest.provisions {
+        add(&needed.provider, &needed.login);
+    }
+    for refused in &manifest.refused {
+        let provider = refused.provider.as_deref().map(ProviderName::new);
+        let login = refused.login.as_deref().map(Login::new);
+        if let (Some(Ok(provider)), Some(Ok(login))) = (provider, login) {
+            add(&provider, &login);
+        }
+    }
+    elsewhere
 }
 
 /// Numbers for the servers' addresses, by provider.

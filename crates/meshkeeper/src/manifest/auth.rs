@@ -69,37 +69,44 @@ pub(super) fn password(
     fields: &Fields<'_, '_>,
     problems: &mut Vec<Problem>,
 ) -> Option<SecretRef> {
-    const HELP: &str = "name its place: password = { file = \"…\" } or { env = \"NAME\" }";
-    let item = fields.item("password")?;
+    place(base, fields, "password", problems)
+}
+
+/// Reads where a secret is: `KEY = { env | file }`. A literal is refused and not repeated.
+pub(super) fn place(
+    base: &Path,
+    fields: &Fields<'_, '_>,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<SecretRef> {
+    let help = format!("name its place: {key} = {{ file = \"…\" }} or {{ env = \"NAME\" }}");
+    let item = fields.item(key)?;
     let DeValue::Table(table) = item.get_ref() else {
-        let problem = Problem::error(item.span(), "a password does not stand in the manifest");
-        problems.push(problem.help(HELP));
+        let message = match key {
+            "password" => "a password does not stand in the manifest".to_owned(),
+            _ => format!("`{key}` names a place, and no secret stands in the manifest"),
+        };
+        problems.push(Problem::error(item.span(), message).help(help));
         return None;
     };
     let inner = Fields {
         table,
         span: item.span(),
     };
-    if let Some(key) = table
+    if let Some(other) = table
         .keys()
-        .find(|key| !["env", "file"].contains(&key.get_ref().as_ref()))
+        .find(|other| !["env", "file"].contains(&other.get_ref().as_ref()))
     {
-        problems.push(
-            Problem::error(
-                key.span(),
-                "`password` takes `env` or `file`, and nothing else",
-            )
-            .help(HELP),
-        );
+        let message = format!("`{key}` takes `env` or `file`, and nothing else");
+        problems.push(Problem::error(other.span(), message).help(help));
         return None;
     }
     match (inner.item("env"), inner.item("file")) {
         (Some(_), None) => env(&inner, problems),
         (None, Some(_)) => path(base, &inner, "file", problems).map(SecretRef::File),
         _ => {
-            problems.push(
-                Problem::error(item.span(), "`password` takes one of `env` and `file`").help(HELP),
-            );
+            let message = format!("`{key}` takes one of `env` and `file`");
+            problems.push(Problem::error(item.span(), message).help(help));
             None
         }
     }

@@ -12,7 +12,7 @@ use super::fields::{Fields, Item, Key, quoted};
 use super::nearest::nearest;
 use super::provider::Provider;
 use super::values;
-use super::{Needed, PasswordSource, Refused};
+use super::{CANARY_LOGINS, Needed, PasswordSource, Refused};
 use crate::errors::{Problem, Scope, Weight};
 
 /// A provider as its consumers' tables see it.
@@ -79,6 +79,11 @@ impl Consumers<'_> {
                     .push(Problem::error(key.span(), error.to_string()))
             })
             .ok();
+        if name.as_ref().is_some_and(ConsumerName::is_canary) {
+            let problem = Problem::error(key.span(), format!("`{word}` is Meshkeeper's own name"));
+            self.problems
+                .push(problem.help("give the consumer another one"));
+        }
         let needs = self.own_keys(word, key, item);
         self.stamp(before, || Scope::Consumer(word.to_owned()));
         if self.spoiled(before) {
@@ -309,13 +314,21 @@ fn login(
     fields: &Fields<'_, '_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Login> {
-    if fields.item("login").is_none() {
-        return Some(Login::from(consumer));
+    let (login, span) = if fields.item("login").is_none() {
+        (Login::from(consumer), fields.span.clone())
+    } else {
+        let text = fields.text("login", "a login in quotes", problems)?;
+        let login = Login::new(text.get_ref())
+            .map_err(|error| problems.push(Problem::error(text.span(), error.to_string())))
+            .ok()?;
+        (login, text.span())
+    };
+    if login.as_str().starts_with(CANARY_LOGINS) {
+        let what = format!("logins that begin with `{CANARY_LOGINS}` are Meshkeeper's own");
+        problems.push(Problem::error(span, what).help("give it another one: login = \"…\""));
+        return None;
     }
-    let text = fields.text("login", "a login in quotes", problems)?;
-    Login::new(text.get_ref())
-        .map_err(|error| problems.push(Problem::error(text.span(), error.to_string())))
-        .ok()
+    Some(login)
 }
 
 fn login_text<'t>(item: &'t Item<'_>) -> Option<&'t str> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use mesh_sdk::Wish;
 use mesh_sdk::adapter::Descriptor;
 use mesh_sdk::handle::AnyKind;
 use serde_json::Value;
@@ -57,6 +58,14 @@ impl KindInfo {
             keys,
             required,
         }
+    }
+}
+
+impl KindInfo {
+    /// The data that a wish's values speak of; `None` where the kind deletes none.
+    pub fn data_of(&self, wish: &Wish) -> Option<Vec<String>> {
+        let purges = self.descriptor.capabilities.purge;
+        purges.then(|| self.kind.data_of(wish))
     }
 }
 

@@ -9,8 +9,10 @@
 
 mod across;
 mod auth;
+mod bus;
 mod consumer;
 mod fields;
+pub mod imported;
 mod kinds;
 mod mask;
 mod nearest;
@@ -36,16 +38,21 @@ use mesh_sdk::handle::ParsedValues;
 use mesh_sdk::provision::WishParts;
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
+pub use across::asked_elsewhere;
+pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus};
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
-pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless};
+pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless, text_of as text};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
 pub use timing::{LENGTHS, Timing};
 pub use with_secrets::{refusal, with_secrets};
 
 /// The keys of a `needs` table that are Meshkeeper's own; all others are the kind's values.
 pub const NEED_KEYS: &[&str] = &["login", "password", "adopt", "enabled", "weak", "exact"];
+
+/// What the logins begin with that are Meshkeeper's own; no manifest may ask for one.
+pub const CANARY_LOGINS: &str = "mesh-canary-";
 
 /// Tells one text of a manifest from another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,14 +79,6 @@ impl fmt::Debug for ContentDigest {
     }
 }
 
-/// Where the mesh keeps its shared state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BusChoice {
-    /// One file in the data folder.
-    Embedded,
-}
-
 /// A manifest that was read as a whole. Single entries may have been refused: see [`Manifest::refused`].
 #[derive(Debug)]
 pub struct Manifest {
@@ -89,6 +88,8 @@ pub struct Manifest {
     pub mesh: MeshId,
     /// Where shared state is kept.
     pub bus: BusChoice,
+    /// The bytes of `bus`, or of the head of `[mesh]`.
+    pub bus_span: std::ops::Range<usize>,
     /// The providers that can be used.
     pub providers: BTreeMap<ProviderName, Provider>,
     /// What can be asked for, by consumer, then provider.
@@ -251,6 +252,26 @@ impl Manifest {
                 .names
                 .needs
                 .contains(&(consumer.to_owned(), provider.to_owned()))
+    }
+    /// The providers that share a server with this one, itself among them: their logins are the same.
+    pub fn beside<'m>(&'m self, provider: &'m Provider) -> impl Iterator<Item = &'m Provider> {
+        let all = self.providers.values();
+        all.filter(move |other| across::share_a_server(provider, other))
+    }
+    /// Every login that is asked for on this provider's servers, as far as it can be read, under whatever
+    /// provider's name.
+    pub fn logins_on(&self, provider: &Provider) -> HashSet<&str> {
+        let names: HashSet<&str> = self.beside(provider).map(|one| one.name.as_str()).collect();
+        let asked = self.provisions.iter();
+        let asked = asked
+            .filter(|needed| names.contains(needed.provider.as_str()))
+            .map(|needed| needed.login.as_str());
+        let refused = self.refused.iter().filter(|one| {
+            let here = one.provider.as_deref();
+            here.is_none_or(|name| names.contains(name))
+        });
+        let refused = refused.filter_map(|one| one.login.as_deref().or(one.consumer.as_deref()));
+        asked.chain(refused).collect()
     }
     /// The provisions of one provider.
     pub fn provisions_of<'m>(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mesh_sdk::adapter::{Admin, ProviderSettings};
 use mesh_sdk::{ProviderName, Secret};
+use serde::{Deserialize, Serialize};
 
 use super::kinds::KindInfo;
 use super::secrets::{SecretRef, SecretSource, SecretTrouble};
@@ -32,7 +33,7 @@ pub struct AdminSource {
 }
 
 /// How the server is verified, with the places of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TlsSource {
     /// PEM of the authorities to trust; none means the system's.
     pub ca: Option<PathBuf>,
@@ -61,6 +62,9 @@ pub struct Provider {
     pub timing: Timing,
     /// How many removals in an hour need nobody's word.
     pub max_removals: u32,
+    /// Whether Meshkeeper keeps a login of its own there, without which nothing is removed unless a
+    /// person says so.
+    pub canary: bool,
     /// The line of the table, counted from 1.
     pub line: usize,
     /// The bytes of the table's head.

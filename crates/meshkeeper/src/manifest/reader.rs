@@ -15,7 +15,7 @@ use super::pieces::{self, Pieces};
 use super::provider::Provider;
 use super::server::{self, Context};
 use super::source::Source;
-use super::{BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across};
+use super::{BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, bus};
 use crate::errors::{Problem, Problems, Scope, Weight};
 
 /// The largest manifest that is read, in bytes.
@@ -73,7 +73,8 @@ pub fn read_unless(
     Ok((!is_known).then(|| parse(path, text, kinds)))
 }
 
-pub(crate) fn text_of(path: &Path) -> Result<String, ReadFault> {
+/// A manifest's text, as it is.
+pub fn text_of(path: &Path) -> Result<String, ReadFault> {
     let unreadable = |reason: String| ReadFault::Unreadable {
         path: path.to_owned(),
         reason,
@@ -186,7 +187,8 @@ impl Reader<'_> {
         }
         let mesh = self.mesh(document, problems);
         // Without a mesh id the entries are checked all the same, under a stand-in.
-        let Some(id) = mesh.clone().or_else(|| MeshId::new("check").ok()) else {
+        let named = mesh.as_ref().map(|(id, ..)| id.clone());
+        let Some(id) = named.or_else(|| MeshId::new("check").ok()) else {
             return Ok(None);
         };
         let base = self.source.path().parent().unwrap_or(Path::new(""));
@@ -230,10 +232,11 @@ impl Reader<'_> {
         across::same_logins(&providers, &mut provisions, &mut refused, problems);
         provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
-        Ok(mesh.map(|mesh| Manifest {
+        Ok(mesh.map(|(mesh, bus, bus_span)| Manifest {
             path: self.source.path().to_owned(),
             mesh,
-            bus: BusChoice::Embedded,
+            bus,
+            bus_span,
             providers,
             provisions,
             names: RefusedNames::of(&refused),
@@ -242,7 +245,12 @@ impl Reader<'_> {
         }))
     }
 
-    fn mesh(&self, document: &DeTable<'_>, problems: &mut Vec<Problem>) -> Option<MeshId> {
+    /// The mesh, its bus, and where that stands.
+    fn mesh(
+        &self,
+        document: &DeTable<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<(MeshId, BusChoice, Range<usize>)> {
         const HELP: &str = "a manifest begins with [mesh] and id = \"…\"; `mesh init` writes one";
         let Some(item) = document.get("mesh") else {
             problems.push(Problem::error(0..0, "the table [mesh] is missing").help(HELP));
@@ -250,30 +258,18 @@ impl Reader<'_> {
         };
         let fields = Fields::of("mesh", item, "a table", problems)?;
         fields.refuse_unknown("[mesh]", &["id", "bus"], problems);
-        if let Some(bus) = fields.text("bus", "\"embedded\"", problems) {
-            match *bus.get_ref() {
-                "embedded" => {}
-                url if url.starts_with("nats://") || url.starts_with("tls://") => problems.push(
-                    Problem::error(
-                        bus.span(),
-                        "a `bus` beyond this machine comes with the NATS bus; not built yet",
-                    )
-                    .help("until then: bus = \"embedded\", on one machine"),
-                ),
-                _ => problems.push(
-                    Problem::error(bus.span(), "unknown `bus`").meant("expected \"embedded\""),
-                ),
-            }
-        }
+        let base = self.source.path().parent().unwrap_or(Path::new(""));
+        let bus = (bus::read(base, &fields, problems), fields.span_of("bus"));
         if fields.item("id").is_none() {
             problems
                 .push(Problem::error(fields.span.clone(), "`id` is missing in [mesh]").help(HELP));
             return None;
         }
         let id = fields.text("id", "a name in quotes", problems)?;
-        MeshId::new(id.get_ref())
+        let id = MeshId::new(id.get_ref())
             .map_err(|error| problems.push(Problem::error(id.span(), error.to_string())))
-            .ok()
+            .ok()?;
+        Some((id, bus.0, bus.1))
     }
 
     /// The providers in order, and those with mistakes, by the name as it is written.

@@ -53,8 +53,40 @@ fn mesh() -> Value {
         "required": ["id"],
         "properties": {
             "id": { "type": "string", "pattern": NAME, "description": "Tells this mesh's logins from others'. Do not change it later." },
-            "bus": { "const": "embedded", "description": "Where shared state is kept." },
+            "bus": bus(),
         },
+    })
+}
+
+fn bus() -> Value {
+    let address = json!({ "type": "string", "pattern": "^(nats|tls)://" });
+    let file = json!({ "type": "string", "minLength": 1 });
+    json!({
+        "description": "Where shared state is kept: in the data folder, or on NATS servers that `mesh bus bootstrap` was run for.",
+        "anyOf": [
+            { "const": "embedded" },
+            address,
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "url": address,
+                    "urls": { "type": "array", "minItems": 1, "items": address, "description": "Every server of the cluster." },
+                    "user": { "type": "string", "minLength": 1 },
+                    "password": { "$ref": "#/$defs/secret" },
+                    "weak": { "type": "boolean", "description": "The password may be shorter than 8 bytes." },
+                    "creds": { "$ref": "#/$defs/secret", "description": "A NATS credentials file." },
+                    "nkey": { "$ref": "#/$defs/secret", "description": "The seed of an NKey." },
+                    "inbox": { "type": "string", "description": "The prefix of the subjects on which answers come." },
+                    "tls": {
+                        "type": "object",
+                        "additionalProperties": false,
+                        "properties": { "ca": file, "client_cert": file, "client_key": file },
+                    },
+                    "dangerously_plain": { "type": "boolean", "description": "Speak to a host that is not this machine without TLS." },
+                },
+            },
+        ],
     })
 }
 
@@ -141,6 +173,10 @@ fn provider(kinds: &Kinds, options: Vec<Value>) -> Value {
     put(
         "max_removals",
         json!({ "type": "integer", "minimum": 0, "default": 3, "description": "How many removals in an hour need nobody's word." }),
+    );
+    put(
+        "canary",
+        json!({ "type": "boolean", "default": true, "description": "Keep a login of Meshkeeper's own there, without rights and switched off, that must be in every list. Without it nothing is removed unless a person says so." }),
     );
     put(
         "dangerously_plain",

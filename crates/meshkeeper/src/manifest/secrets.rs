@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use mesh_sdk::Secret;
+use serde::{Deserialize, Serialize};
 
 /// The most bytes that a secret or certificate file may hold.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -50,7 +51,8 @@ impl SecretSource for Machine {
 }
 
 /// Where one secret is: the manifest names the place, never the secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SecretRef {
     /// `{ env = "NAME" }`.
     Env(String),

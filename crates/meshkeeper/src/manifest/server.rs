@@ -34,6 +34,7 @@ const KEYS: &[&str] = &[
     "grace",
     "block_budget",
     "max_removals",
+    "canary",
     "dangerously_plain",
     "options",
 ];
@@ -66,6 +67,7 @@ pub(super) fn read(
     let tls = auth::tls(cx.base, &fields, problems);
     let timing = timing(&fields, problems);
     let max_removals = max_removals(&fields, problems);
+    let canary = fields.flag("canary", true, problems);
     let dangerously_plain = fields.flag("dangerously_plain", false, problems);
     let urls = urls(&fields, &within, problems);
     let options = options(&fields, kind.as_deref(), problems);
@@ -89,6 +91,7 @@ pub(super) fn read(
         dangerously_plain,
         timing,
         max_removals,
+        canary,
         line: (cx.line)(key.span().start),
         span: key.span(),
     })

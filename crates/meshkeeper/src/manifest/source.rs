@@ -36,6 +36,7 @@ const HARMLESS: &[&str] = &[
     "remove_after",
     "grace",
     "block_budget",
+    "inbox",
 ];
 
 /// One manifest's text.

@@ -5,13 +5,21 @@ use mesh_sdk::{MeshId, Secret};
 
 use super::consumer::{self, Ready};
 use super::secrets::{SecretSource, SecretTrouble};
-use super::{Manifest, Needed, Provider};
+use super::{BusChoice, Manifest, Needed, Provider};
 use crate::errors::{Problem, Scope};
 
 /// Reads every given password and certificate and checks them. One that is not there is a warning: it may
 /// be there where the daemon runs. One that could never be used is an error.
 pub fn with_secrets(manifest: &Manifest, source: &dyn SecretSource) -> Vec<Problem> {
     let mut problems = Vec::new();
+    if let BusChoice::Nats(bus) = &manifest.bus
+        && let Err(troubles) = bus.resolve(source)
+    {
+        let told = troubles
+            .iter()
+            .map(|trouble| told(trouble, &manifest.bus_span, &Scope::Whole));
+        problems.extend(told);
+    }
     for provider in manifest.providers.values() {
         let scope = Scope::Provider(provider.name.as_str().to_owned());
         match provider.resolve(source) {
@@ -70,6 +78,7 @@ pub fn refusal(
 fn told(trouble: &SecretTrouble, span: &std::ops::Range<usize>, scope: &Scope) -> Problem {
     let problem = match trouble.is_absence() {
         true => Problem::warning(span.clone(), trouble.to_string()).help(match scope {
+            Scope::Whole => "until it can be read, the bus cannot be used",
             Scope::Provider(_) => "until it can be read, this provider is not spoken to",
             _ => "until it can be read, the last known password stays in force and nothing is written",
         }),

@@ -2,21 +2,23 @@
 
 mod conditions;
 mod read;
+mod removals;
 
 use std::collections::BTreeMap;
 
 use mesh_sdk::answer::Proof;
 use mesh_sdk::bus::Fault;
 use mesh_sdk::condition::{Condition, Severity, Status as Stands};
-use mesh_sdk::decide::{State, Summary};
+use mesh_sdk::decide::{State, Strangers, Summary};
 use mesh_sdk::harness::StoreFault;
 use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
 pub use conditions::conditions;
 pub use read::{
-    Head, One, loops, providers, read, read_conditions, read_head, read_one, read_rest,
+    Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
 };
+pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
 
 /// The whole picture: `status --json` is this object.
 #[derive(Debug, Clone, Serialize)]
@@ -28,6 +30,9 @@ pub struct Picture {
     pub at: Time,
     /// Whether a daemon runs on the data folder; without one, ages are those of the last one-shot.
     pub daemon: bool,
+    /// On which host it runs, where several share the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daemon_host: Option<String>,
     /// Every loop.
     pub loops: Vec<LoopView>,
     /// Every consumer of every provider.
@@ -42,8 +47,10 @@ pub struct Picture {
     pub hosts: [(); 0],
     /// Logins that nobody asks for any more and that are still there.
     pub leftovers: Vec<Leftover>,
-    /// Logins of others, by provider, where they were counted.
-    pub strangers: BTreeMap<String, usize>,
+    /// What is leaving each provider and may be let go, as the set that an approval names.
+    pub removals: Vec<RemovalSet>,
+    /// Logins of others, by provider, where they were counted.
+    pub strangers: BTreeMap<String, Strangers>,
 }
 
 /// A loop.
@@ -119,7 +126,7 @@ pub struct Leftover {
     pub consumer: ConsumerName,
     /// The login.
     pub login: Login,
-    /// `leaving`, `disabled` or `superseded`.
+    /// `leaving`, `disabled`, `superseded`, or `taken`: asked for, there, and not ours.
     pub kind: &'static str,
     /// Until when it stays so at least.
     #[serde(serialize_with = "rfc3339_option")]

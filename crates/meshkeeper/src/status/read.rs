@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::decide::{
-    Last, Phase, Record, ServerRecord, Settings, State, Unknown, Wanted, state_of,
+    Last, Phase, Record, ServerRecord, Settings, State, Strangers, Unknown, Wanted, state_of,
 };
 use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::conditions::conditions;
-use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView};
+use super::removals::{sets_by_provider, waiting};
+use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
 use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry};
 
@@ -23,6 +24,8 @@ pub struct Head {
     pub at: Time,
     /// Whether a daemon runs on the data folder.
     pub daemon: bool,
+    /// On which host it runs, where several share the bus.
+    pub daemon_host: Option<String>,
     providers: Vec<ProviderEntry>,
     loops: Vec<(LoopView, Option<LoopRecord>)>,
 }
@@ -47,6 +50,7 @@ pub async fn read_head(
         mesh: mesh.to_owned(),
         at: now,
         daemon,
+        daemon_host: None,
         providers,
         loops,
     })
@@ -63,11 +67,13 @@ pub async fn read_conditions(
 /// Reads all the rest.
 pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFault> {
     let conditions = read_conditions(bus, &head).await?;
-    let (provisions, leftovers) = provisions(bus, &head.providers, &head.loops).await?;
+    let (provisions, leftovers, removals) = provisions(bus, &head.providers, &head.loops).await?;
+    let strangers = strangers(&head.loops);
     Ok(Picture {
         mesh: head.mesh,
         at: head.at,
         daemon: head.daemon,
+        daemon_host: head.daemon_host,
         loops: head.loops.into_iter().map(|(view, _)| view).collect(),
         provisions,
         conditions,
@@ -75,8 +81,16 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         rotations: [],
         hosts: [],
         leftovers,
-        strangers: BTreeMap::new(),
+        removals,
+        strangers,
     })
+}
+
+/// Who is not ours, by the last list of each loop.
+fn strangers(loops: &[(LoopView, Option<LoopRecord>)]) -> BTreeMap<String, Strangers> {
+    let counted = loops.iter().filter_map(|(_, record)| record.as_ref());
+    let counted = counted.map(|record| (record.label.clone(), record.server.strangers));
+    counted.filter(|(_, seen)| seen.count > 0).collect()
 }
 
 /// Puts the picture together. `daemon`: whether one runs on the data folder.
@@ -164,6 +178,17 @@ pub async fn providers(bus: &dyn Bus) -> Result<Vec<ProviderEntry>, Fault> {
     parsed.collect()
 }
 
+/// The names under which the records of one provider's nodes are kept.
+pub fn labels_of(known: &[ProviderEntry], name: &ProviderName) -> Vec<String> {
+    let entries = known.iter().filter(|entry| entry.provider == *name);
+    let loops = entries.flat_map(|entry| &entry.loops);
+    let label = |name: &String| {
+        name.split_once('/')
+            .map_or(name.clone(), |(_, l)| l.to_owned())
+    };
+    loops.map(label).collect()
+}
+
 /// Every loop of the providers that are in the manifest, with what it keeps.
 pub async fn loops(
     bus: &dyn Bus,
@@ -219,7 +244,7 @@ fn view_of(
     }
 }
 
-type Provisions = (Vec<ProvisionView>, Vec<Leftover>);
+type Provisions = (Vec<ProvisionView>, Vec<Leftover>, Vec<RemovalSet>);
 
 async fn provisions(
     bus: &dyn Bus,
@@ -236,6 +261,7 @@ async fn provisions(
         }
     }
     let (mut provisions, mut leftovers) = (Vec::new(), Vec::new());
+    let mut going = Vec::new();
     for provider in providers.iter().filter(|p| !p.gone) {
         let mut wanted = by_provider.remove(&provider.provider).unwrap_or_default();
         wanted.sort_by(|a, b| a.consumer.cmp(&b.consumer));
@@ -249,6 +275,8 @@ async fn provisions(
                 Err(fault) => return Err(fault.into()),
             };
             let times = provider.removal_times();
+            let waiting = waiting(node.records.iter()).into_iter();
+            going.extend(waiting.map(|pair| (provider.provider.as_str(), pair)));
             add_leftovers(&mut leftovers, &node.label, &node.records, &times);
             nodes.push(node);
         }
@@ -258,7 +286,7 @@ async fn provisions(
     for refused in by_provider.into_values().flatten() {
         provisions.push(provision(&refused, &[], None));
     }
-    Ok((provisions, leftovers))
+    Ok((provisions, leftovers, sets_by_provider(going)))
 }
 
 /// What is kept of one node.
@@ -304,7 +332,8 @@ fn add_leftovers(
     settings: &Settings,
 ) {
     for (consumer, record) in records {
-        if let Some(departure) = &record.departure {
+        for leaver in record.leavers(consumer) {
+            let departure = leaver.departure;
             let kind = match departure.phase() {
                 Phase::Leaving => "leaving",
                 Phase::Off => "disabled",
@@ -312,9 +341,18 @@ fn add_leftovers(
             leftovers.push(Leftover {
                 provider: label.to_owned(),
                 consumer: consumer.clone(),
-                login: record.login.clone(),
+                login: leaver.login.clone(),
                 kind,
                 until: Some(departure.until(settings)),
+            });
+        }
+        if record.taken.is_some() {
+            leftovers.push(Leftover {
+                provider: label.to_owned(),
+                consumer: consumer.clone(),
+                login: record.login.clone(),
+                kind: "taken",
+                until: None,
             });
         }
         for login in &record.superseded {
@@ -352,7 +390,7 @@ fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> 
         if worst.is_none_or(|before| state > before) {
             worst = Some(state);
             view.state = state;
-            let why = record.and_then(|record| why(state, record));
+            let why = record.and_then(|record| why(state, &entry.consumer, record));
             let why = why.map(|why| {
                 if nodes.len() > 1 {
                     format!("{}: {why}", node.label)
@@ -393,7 +431,7 @@ fn checked_at(record: &Record, last_pass: Option<Time>) -> Option<Time> {
     }
 }
 
-fn why(state: State, record: &Record) -> Option<String> {
+fn why(state: State, consumer: &ConsumerName, record: &Record) -> Option<String> {
     let lost = match &record.last {
         Last::Lost {
             differences,
@@ -410,9 +448,7 @@ fn why(state: State, record: &Record) -> Option<String> {
     };
     match state {
         State::Unknown => record.unknown.as_ref().map(|u| u.why.to_string()),
-        State::Refused if record.taken.is_some() => {
-            Some("the login exists and is not ours".to_owned())
-        }
+        State::Refused if record.taken.is_some() => Some(record.taken_words(consumer)),
         State::Held | State::Disabled => lost,
         _ => record.failed.as_ref().map(ToString::to_string).or(lost),
     }

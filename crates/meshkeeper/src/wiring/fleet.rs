@@ -87,6 +87,8 @@ pub struct Common {
     pub seed: u64,
     /// Counts removals over all loops.
     pub tally: Arc<Tally>,
+    /// The store was wiped or put back since it was used last: what leaves begins to leave anew (B-6).
+    pub replaced: bool,
 }
 
 impl Common {
@@ -112,6 +114,7 @@ impl Common {
             observers,
             seed: installation.seed(),
             tally: Arc::default(),
+            replaced: installation.replaced.is_some(),
         }
     }
 
@@ -176,7 +179,10 @@ impl Common {
             observers: self.observers.clone(),
             stop: stop.clone(),
         };
-        let inner = Provisioner::open_for(parts, wish).await?;
+        let mut inner = Provisioner::open_for(parts, wish).await?;
+        if self.replaced {
+            inner.core_mut().store_replaced(self.clock.now());
+        }
         let around = (Arc::clone(&self.bus), self.clock, Arc::clone(&self.tally));
         let seat = Seat::of(provider.name.clone(), inner, adapter, around).await;
         Ok(seat.map_err(StoreFault::from)?)

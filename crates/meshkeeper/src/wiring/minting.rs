@@ -5,12 +5,12 @@ use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 use mesh_bus::mint;
-use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Put, Write};
+use mesh_sdk::bus::{Bucket, Expect, Fault, Put, Write};
 use mesh_sdk::harness::{Mint, MintFault, Minted};
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
-use super::secrets::{Secrets, SecretsFault, Stored, missing, unsealed};
+use super::secrets::{Known, Secrets, SecretsFault, Stored, missing, unsealed};
 use super::shapes::{Standing, WishEntry};
 use crate::manifest::Manifest;
 
@@ -58,7 +58,7 @@ impl Secrets {
         for consumer in consumers {
             outcomes.push(match (failed.remove(consumer), versions.get(consumer)) {
                 (Some(fault), _) => Err(fault),
-                (None, Some(stored)) => self.opened(provider, consumer, &stored.id).await,
+                (None, Some(stored)) => self.opened(provider, consumer, stored).await,
                 (None, None) => Err(not_now("the version is not there after it was written")),
             });
         }
@@ -92,7 +92,8 @@ impl Secrets {
         let kept = self.vault.ids(provider, consumer).await.map_err(not_now)?;
         match kept.into_iter().next() {
             Some(id) => {
-                let secret = self.opened(provider, consumer, &id).await?;
+                let opened = self.vault.open(provider, consumer, &id).await;
+                let secret = self.shown(opened)?;
                 Ok((Some(id), secret))
             }
             None => {
@@ -126,10 +127,11 @@ impl Secrets {
         if naming.is_empty() {
             return Ok(());
         }
-        let writes = naming.iter().map(|(consumer, id, secret)| {
-            self.version_write(provider, consumer, id, secret, Expect::Absent)
-        });
-        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+        let mut writes = Vec::with_capacity(naming.len());
+        for (consumer, id, secret) in naming {
+            let write = self.version_write(provider, consumer, (id, secret), Expect::Absent);
+            writes.push(write.await?);
+        }
         let puts = self.bus.put_each(Bucket::Version, writes).await?;
         for ((consumer, id, _), put) in naming.iter().zip(puts) {
             let winner = match put {
@@ -143,13 +145,24 @@ impl Secrets {
         Ok(())
     }
 
+    /// The version in force; that of another host from its sealed copy.
     async fn opened(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
-        id: &SecretId,
+        stored: &Stored,
     ) -> Outcome {
-        match self.vault.open(provider, consumer, id).await {
+        match self.vault.open(provider, consumer, &stored.id).await {
+            Ok(None) => match self.open_copy(provider, consumer, stored) {
+                Known::Version(secret) => Ok(secret),
+                Known::Missing(why) => Err(MintFault::Lost(why)),
+                Known::Nothing => Err(MintFault::Lost(missing())),
+            },
+            opened => self.shown(opened),
+        }
+    }
+    fn shown(&self, opened: Result<Option<Secret>, VaultFault>) -> Outcome {
+        match opened {
             Ok(Some(secret)) => {
                 self.hide(&secret);
                 Ok(secret)
@@ -191,11 +204,12 @@ impl Minter {
             ))
         });
         let wishes: Minted = wishes.collect();
-        let made: Vec<WishEntry> = wishes
-            .iter()
-            .flatten()
-            .map(|wish| entry(provider, wish))
-            .collect();
+        let kind = manifest.providers.get(provider).map(|known| &known.kind);
+        let made = wishes.iter().flatten().map(|wish| WishEntry {
+            data: kind.and_then(|kind| kind.data_of(wish)),
+            ..entry(provider, wish)
+        });
+        let made: Vec<WishEntry> = made.collect();
         match self.publish(&made).await {
             Ok(()) => wishes,
             Err(fault) => wishes
@@ -208,35 +222,42 @@ impl Minter {
     /// Puts the wishes with their passwords on the bus, whoever else writes them meanwhile.
     async fn publish(&self, made: &[WishEntry]) -> Result<(), Fault> {
         let bus = &self.secrets.bus;
-        let mut open: Vec<(Key, Vec<u8>)> = Vec::with_capacity(made.len());
-        for entry in made {
-            let value = serde_json::to_vec(entry).map_err(|e| Fault::Corrupt(e.to_string()))?;
-            open.push((entry.key(), value));
-        }
+        let mut open: Vec<WishEntry> = made.to_vec();
         for _ in 0..TRIES {
             let mut writes = Vec::with_capacity(open.len());
-            for (key, value) in &open {
-                let current = bus.get(Bucket::Wish, key).await?;
-                if current.as_ref().is_some_and(|e| e.value == *value) {
+            let mut written = Vec::with_capacity(open.len());
+            for entry in open {
+                let current = bus.get(Bucket::Wish, &entry.key()).await?;
+                let known = |e: &mesh_sdk::bus::Entry| serde_json::from_slice(&e.value).ok();
+                let before: Option<WishEntry> = current.as_ref().and_then(known);
+                let entry = match &before {
+                    Some(before) => entry.remembering(before),
+                    None => entry,
+                };
+                if before.as_ref() == Some(&entry) {
                     continue;
                 }
                 writes.push(Write {
-                    key: key.clone(),
+                    key: entry.key(),
                     expect: current.map_or(Expect::Absent, |e| Expect::At(e.rev)),
-                    value: value.clone(),
+                    value: serde_json::to_vec(&entry).map_err(|e| Fault::Corrupt(e.to_string()))?,
                 });
+                written.push(entry);
             }
             if writes.is_empty() {
                 return Ok(());
             }
-            let puts = bus.put_each(Bucket::Wish, writes.clone()).await?;
-            let undone = writes.into_iter().zip(puts);
+            let puts = bus.put_each(Bucket::Wish, writes).await?;
+            let undone = written.into_iter().zip(puts);
             let undone = undone.filter(|(_, put)| !matches!(put, Put::Done(_)));
-            open = undone.map(|(write, _)| (write.key, write.value)).collect();
+            open = undone.map(|(entry, _)| entry).collect();
         }
         match open.first() {
             None => Ok(()),
-            Some((key, _)) => Err(Fault::Unreachable(format!("{key} could not be written"))),
+            Some(entry) => {
+                let key = entry.key();
+                Err(Fault::Unreachable(format!("{key} could not be written")))
+            }
         }
     }
 }
@@ -251,6 +272,7 @@ fn entry(provider: &ProviderName, wish: &Wish) -> WishEntry {
         enabled: wish.enabled(),
         adopt: wish.adopt(),
         why: None,
+        data: None,
     }
 }
 

@@ -2,12 +2,20 @@
 //!
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
-//! [`words`] hands on what people say; [`shapes`] is what lies on the bus.
+//! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
+mod canary;
+pub mod claimed;
+pub mod copies;
 pub mod daemon;
 pub mod fleet;
+pub mod hints;
 pub mod installation;
+pub mod keyname;
+pub mod link;
+pub mod memory;
 pub mod minting;
+pub mod moving;
 pub mod nothing;
 pub mod oneshot;
 pub mod owner;
@@ -16,6 +24,9 @@ pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;
+pub mod tasks;
+pub mod turn;
+pub mod watchdog;
 pub mod wish;
 pub mod words;
 

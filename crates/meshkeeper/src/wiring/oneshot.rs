@@ -4,10 +4,11 @@ use std::sync::{Arc, RwLock};
 
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
-use mesh_sdk::decide::{Slot, Step, Summary};
+use mesh_sdk::condition::ConditionType;
+use mesh_sdk::decide::{Settings, Slot, Step, Summary};
 use mesh_sdk::harness::{Mint, MintFault, PassReport, ProviderWish, StoreFault};
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{ConsumerName, Marker, ProviderName, Secret, Wish};
+use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret, Wish};
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::{self, Common, OpenFault};
@@ -171,8 +172,16 @@ pub struct Planned {
     pub label: String,
     /// What would be done, by consumer.
     pub steps: Vec<(Slot, Step)>,
-    /// What is leaving.
+    /// Whose logins are leaving.
     pub leaving: Vec<Slot>,
+    /// Whom of those a person's word could let go.
+    pub going: Vec<(ConsumerName, Login)>,
+    /// Why none of them goes without a person's word, if none does.
+    pub held: Option<String>,
+    /// The times of a removal's steps.
+    pub times: Settings,
+    /// What stays on the backend when a login goes.
+    pub keeps: &'static str,
     /// Consumers that could not be asked, and why.
     pub unknown: Vec<(ConsumerName, String)>,
     /// Consumers that wait for a person: taken, secret lost, braked.
@@ -244,6 +253,7 @@ pub async fn plan(
         observers: Vec::new(),
         seed,
         tally: Arc::default(),
+        replaced: installation.is_some_and(|i| i.replaced.is_some()),
     };
     let mut outcome = Outcome::default();
     let seats = open_all(&common, &manifest, &plan.built, &stop, &mut outcome).await?;
@@ -252,7 +262,9 @@ pub async fn plan(
     for mut seat in seats {
         seat.set_wish(wish_of(&plan.built, &seat.provider));
         seat.hear_words(&said);
-        looking.spawn(async move { planned(seat).await });
+        let keeps = manifest.providers.get(&seat.provider);
+        let keeps = keeps.map_or("", |provider| provider.kind.descriptor.keeps);
+        looking.spawn(async move { planned(seat, keeps).await });
     }
     while let Some(ended) = looking.join_next().await {
         if let Ok(part) = ended {
@@ -263,11 +275,14 @@ pub async fn plan(
     Ok(plan)
 }
 
-async fn planned(mut seat: Seat) -> Planned {
+async fn planned(mut seat: Seat, keeps: &'static str) -> Planned {
+    seat.weigh();
     let looked = seat.inner.look_only().await;
     let core = seat.inner.core();
     let slots = core.slots();
-    let unknown = slots.iter().filter(|s| s.wanted.is_some());
+    let unknown = slots
+        .iter()
+        .filter(|s| s.wanted.is_some() && !s.consumer.is_canary());
     let unknown = unknown.filter_map(|s| {
         s.record
             .unknown
@@ -287,9 +302,21 @@ async fn planned(mut seat: Seat) -> Planned {
             .collect(),
         leaving: slots
             .iter()
-            .filter(|s| s.record.departure.is_some())
+            .filter(|s| s.record.leaves())
             .cloned()
             .collect(),
+        going: core
+            .leavers()
+            .filter(|one| one.may_be_let_go(core.is_unguarded()))
+            .map(|one| (one.consumer.clone(), one.login.clone()))
+            .collect(),
+        held: looked
+            .facts
+            .into_iter()
+            .find(|fact| fact.kind == ConditionType::RemovalHeld)
+            .map(|fact| fact.message),
+        times: core.settings().clone(),
+        keeps,
         unknown: unknown.collect(),
         waiting: waiting.cloned().collect(),
         summary: looked.summary,

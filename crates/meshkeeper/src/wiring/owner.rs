@@ -12,7 +12,7 @@ use mesh_sdk::event::{Event, EventKind};
 
 use super::shapes::{Closed, ProviderEntry};
 use super::wish::Built;
-use crate::manifest::Manifest;
+use crate::manifest::{BusChoice, Manifest};
 
 /// The owner's name on the bus.
 pub const OWNER: &str = "wish";
@@ -61,6 +61,16 @@ impl WishOwner {
                 "store",
                 Reason::EpochChanged,
                 why.to_owned(),
+            ));
+        }
+        if let BusChoice::Nats(bus) = &manifest.bus
+            && bus.dangerously_plain
+        {
+            facts.push(fact(
+                ConditionType::TlsUnverified,
+                "bus",
+                Reason::AsDeclared,
+                "the bus is spoken to without TLS, as the manifest says".to_owned(),
             ));
         }
         for provider in manifest.providers.values() {
@@ -204,7 +214,13 @@ impl WishOwner {
     }
 }
 
-async fn tell(bus: &dyn Bus, owner: &str, now: Time, changes: &[Change]) -> Result<(), Fault> {
+/// Puts changes of conditions into the history.
+pub(super) async fn tell(
+    bus: &dyn Bus,
+    owner: &str,
+    now: Time,
+    changes: &[Change],
+) -> Result<(), Fault> {
     let mut lines = Vec::new();
     for change in changes {
         let (kind, condition) = match change {

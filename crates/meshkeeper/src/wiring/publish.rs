@@ -107,19 +107,18 @@ async fn publish_entries(
     let mut writes = Vec::new();
     for entry in &built.entries {
         let key = entry.key();
-        let before = stored.remove(&key);
-        if before
-            .as_ref()
-            .is_some_and(|(rev, old)| old == entry || rev.seq > built.read_at)
-        {
-            continue;
-        }
-        let expect = before.map_or(Expect::Absent, |(rev, _)| Expect::At(rev));
-        writes.push(Write {
-            key,
-            expect,
-            value: json(entry)?,
-        });
+        let (expect, value) = match stored.remove(&key) {
+            None => (Expect::Absent, json(entry)?),
+            Some((rev, old)) if old == *entry || rev.seq > built.read_at => continue,
+            Some((rev, old)) => {
+                let entry = entry.clone().remembering(&old);
+                if entry == old {
+                    continue;
+                }
+                (Expect::At(rev), json(&entry)?)
+            }
+        };
+        writes.push(Write { key, expect, value });
     }
     for (key, (rev, old)) in stored {
         if old.standing != Standing::Retired && !built.partial {

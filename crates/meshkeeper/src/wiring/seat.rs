@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::clock::Clock;
-use mesh_sdk::decide::{Core, Phase};
 use mesh_sdk::handle::AdapterHandle;
 use mesh_sdk::harness::skeleton::Loop;
 use mesh_sdk::harness::{PassReport, ProviderWish, Provisioner, StoreFault};
@@ -43,15 +42,6 @@ impl Tally {
             .map(|(_, nodes)| nodes.values().copied().max().unwrap_or(0))
             .sum()
     }
-}
-
-fn leaving(core: &Core, now: mesh_sdk::Time) -> usize {
-    let leaving = core.departures_under_way().filter(|slot| {
-        let departure = slot.record.departure.as_deref();
-        !slot.record.adopted
-            && departure.is_some_and(|d| d.phase() == Phase::Leaving && d.left_alone.is_none())
-    });
-    leaving.count() + core.recently_removed(now)
 }
 
 /// Up to which revision of the store a loop has heard what people said (`meta`, key heard.LOOP). A word
@@ -107,7 +97,7 @@ impl Seat {
     }
 
     fn count(&self) {
-        let count = leaving(self.inner.core(), self.clock.now());
+        let count = self.inner.core().removals_counted(self.clock.now());
         self.tally.note(&self.provider, self.inner.label(), count);
     }
 
@@ -127,10 +117,15 @@ impl Seat {
         wanted
     }
 
-    /// One pass, as a process without a runner makes it.
-    pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+    /// Tells the loop what leaves elsewhere in the mesh.
+    pub fn weigh(&mut self) {
         let others = self.tally.others(&self.provider);
         self.inner.core_mut().set_others_removed(others);
+    }
+
+    /// One pass, as a process without a runner makes it.
+    pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+        self.weigh();
         let outcome = self.inner.pass().await;
         self.count();
         if outcome.is_ok() {

@@ -1,6 +1,7 @@
 //! Which password is whose: secret store and bus together (H-22, S-4, S-7).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use mesh_bus::vault::{Kept, SealedVault};
@@ -34,8 +35,19 @@ type Found = (SecretId, Result<Secret, VaultFault>);
 pub struct Secrets {
     pub(super) vault: Arc<SealedVault>,
     pub(super) bus: Arc<dyn Bus>,
+    /// Whether other hosts need sealed copies of what is kept here.
+    pub(super) beyond: Beyond,
     digest_key: Secret,
     scrubber: Arc<Scrubber>,
+}
+
+/// Whether the bus reaches beyond this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beyond {
+    /// It lies in the data folder.
+    No,
+    /// Other hosts use it, each with a secret store of its own.
+    Yes,
 }
 
 /// Why a password could not be kept or read.
@@ -56,6 +68,20 @@ pub enum SecretsFault {
 pub(super) struct Stored {
     pub(super) id: SecretId,
     pub(super) rev: Rev,
+    pub(super) fingerprint: Digest,
+    /// The sealed copy beside it.
+    pub(super) copy: Option<String>,
+}
+
+impl Stored {
+    pub(super) fn of(version: VersionEntry, rev: Rev) -> Self {
+        Self {
+            id: version.id,
+            rev,
+            fingerprint: version.fingerprint,
+            copy: version.copy,
+        }
+    }
 }
 
 impl Secrets {
@@ -69,8 +95,26 @@ impl Secrets {
         Self {
             vault,
             bus,
+            beyond: Beyond::No,
             digest_key,
             scrubber,
+        }
+    }
+    /// The same, with a bus that reaches so far.
+    #[must_use]
+    pub fn going(mut self, beyond: Beyond) -> Self {
+        self.beyond = beyond;
+        self
+    }
+    /// The same on another view of the bus.
+    #[must_use]
+    pub fn on(&self, bus: Arc<dyn Bus>) -> Self {
+        Self {
+            vault: Arc::clone(&self.vault),
+            bus,
+            beyond: self.beyond,
+            digest_key: self.digest_key.clone(),
+            scrubber: Arc::clone(&self.scrubber),
         }
     }
     /// The key of digests.
@@ -106,9 +150,18 @@ impl Secrets {
             }
         };
         self.vault.open_each(provider, keep).await?;
-        for consumer in versions.into_keys() {
-            known.entry(consumer).or_insert_with(|| in_force(None));
+        let mut absent = Vec::new();
+        for (consumer, stored) in versions {
+            let Entry::Vacant(place) = known.entry(consumer) else {
+                continue;
+            };
+            let opened = self.open_copy(provider, place.key(), &stored);
+            if matches!(opened, Known::Version(_)) {
+                absent.push((place.key().clone(), stored));
+            }
+            place.insert(opened);
         }
+        self.keep_copies(provider, absent).await?;
         Ok(known)
     }
 
@@ -131,8 +184,7 @@ impl Secrets {
                 let version: VersionEntry = serde_json::from_slice(&entry.value)
                     .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
                 if let Some(consumer) = consumer {
-                    let (id, rev) = (version.id, entry.rev);
-                    versions.insert(consumer, Stored { id, rev });
+                    versions.insert(consumer, Stored::of(version, entry.rev));
                 }
             }
             if ends {
@@ -152,10 +204,7 @@ impl Secrets {
         };
         let version: VersionEntry = serde_json::from_slice(&entry.value)
             .map_err(|error| Fault::Corrupt(format!("version {key}: {error}")))?;
-        Ok(Some(Stored {
-            id: version.id,
-            rev: entry.rev,
-        }))
+        Ok(Some(Stored::of(version, entry.rev)))
     }
 
     /// Makes secrets that people gave the versions in force, unless they are already: all of a provider
@@ -170,12 +219,13 @@ impl Secrets {
         }
         let stored = self.versions(provider).await?;
         let sealed = self.seal_many(provider, given).await?;
-        let writes = sealed.iter().map(|(consumer, id, secret)| {
+        let mut writes = Vec::with_capacity(sealed.len());
+        for (consumer, id, secret) in &sealed {
             let before = stored.get(consumer);
             let expect = before.map_or(Expect::Absent, |stored| Expect::At(stored.rev));
-            self.version_write(provider, consumer, id, secret, expect)
-        });
-        let writes = writes.collect::<Result<Vec<_>, Fault>>()?;
+            let write = self.version_write(provider, consumer, (id, secret), expect);
+            writes.push(write.await?);
+        }
         let puts = self.bus.put_each(Bucket::Version, writes).await?;
         for ((consumer, id, _), put) in sealed.iter().zip(puts) {
             let found = match put {
@@ -191,14 +241,13 @@ impl Secrets {
     }
 
     /// The write that makes a sealed secret the version.
-    pub(super) fn version_write(
+    pub(super) async fn version_write(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
-        id: &SecretId,
-        secret: &Secret,
+        (id, secret): (&SecretId, &Secret),
         expect: Expect,
-    ) -> Result<Write, Fault> {
+    ) -> Result<Write, SecretsFault> {
         let parts: [&[u8]; 4] = [
             provider.as_str().as_bytes(),
             consumer.as_str().as_bytes(),
@@ -211,6 +260,7 @@ impl Secrets {
         let entry = VersionEntry {
             id: id.clone(),
             fingerprint: Digest::from_bytes(short),
+            copy: self.copy_of(provider, consumer, id).await?,
         };
         Ok(Write {
             key: Key::of(&[provider.as_str(), consumer.as_str()]),
@@ -225,19 +275,21 @@ impl Secrets {
         provider: &ProviderName,
         consumer: &ConsumerName,
     ) -> Result<Known, SecretsFault> {
-        let id = match self.version(provider, consumer).await? {
-            Some(stored) => Some(stored.id),
+        let stored = self.version(provider, consumer).await?;
+        let id = match &stored {
+            Some(stored) => Some(stored.id.clone()),
             None => self.vault.ids(provider, consumer).await?.into_iter().next(),
         };
         let Some(id) = id else {
             return Ok(Known::Nothing);
         };
         let opened = self.vault.open(provider, consumer, &id).await;
-        Ok(in_force(match opened {
-            Ok(Some(secret)) => Some((id, Ok(secret))),
-            Ok(None) => None,
-            Err(fault) => Some((id, Err(fault))),
-        }))
+        Ok(match (opened, stored) {
+            (Ok(Some(secret)), _) => in_force(Some((id, Ok(secret)))),
+            (Ok(None), Some(stored)) => self.open_copy(provider, consumer, &stored),
+            (Ok(None), None) => in_force(None),
+            (Err(fault), _) => in_force(Some((id, Err(fault)))),
+        })
     }
 }
 

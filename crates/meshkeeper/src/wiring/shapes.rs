@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mesh_sdk::bus::Key;
 use mesh_sdk::condition::{ConditionType, Reason};
+use mesh_sdk::decide::tasks::Handled;
 use mesh_sdk::decide::{SecretState, Settings, Wanted};
 use mesh_sdk::provision::Digest;
 use mesh_sdk::vault::SecretId;
@@ -32,6 +33,10 @@ pub struct WishEntry {
     /// Why it is refused or kept, or its secret lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The data that its values speak of, or ever spoke of, under the names of `mesh purge`; `None` where
+    /// nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Vec<String>>,
 }
 
 /// Where a consumer stands in the manifest.
@@ -52,6 +57,18 @@ impl WishEntry {
     /// Its key.
     pub fn key(&self) -> Key {
         Key::of(&[self.provider.as_str(), self.consumer.as_str()])
+    }
+    /// The same, with what an earlier entry knew of its data.
+    #[must_use]
+    pub fn remembering(mut self, before: &WishEntry) -> Self {
+        let Some(old) = &before.data else {
+            return self;
+        };
+        let data = self.data.get_or_insert_default();
+        let new: Vec<String> = old.iter().filter(|d| !data.contains(d)).cloned().collect();
+        data.extend(new);
+        data.sort();
+        self
     }
     /// As decisions see it; `None` where there is nothing to decide on.
     pub fn wanted(&self) -> Option<Wanted> {
@@ -78,6 +95,10 @@ pub struct VersionEntry {
     pub id: SecretId,
     /// Keyed, so that a reader of the bus cannot test guesses.
     pub fingerprint: Digest,
+    /// On a bus beyond one machine: the secret, sealed with the installation's key, for the secret stores of
+    /// the other hosts (B-3, S-7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<String>,
 }
 
 /// A provider as the running program knows it (`meta`, key provider.NAME).
@@ -196,6 +217,17 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// A login that its consumer had before may go; never one that a wish names.
+    Retire {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// The login that was shown as superseded.
+        login: Login,
+        /// When it was said.
+        at: Time,
+    },
     /// Take over a login that exists once its password is proven (H-18); with `exact`, take back rights
     /// beyond what is asked. Stands until the manifest says otherwise.
     Adopt {
@@ -219,6 +251,8 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// What agents said about a task (C-7).
+    Task(Handled),
     /// Does not count for exit codes until then (C-3).
     Silence {
         /// The condition's key.
@@ -252,6 +286,10 @@ impl std::fmt::Display for Subject {
 }
 
 impl Word {
+    /// Where what agents said about a task is kept.
+    pub fn task_key(id: &str) -> Key {
+        Key::of(&["task", id])
+    }
     /// Its key: a newer word about the same thing takes the older one's place.
     pub fn key(&self) -> Key {
         let subject = |kind: &str, subject: &Subject| match subject {
@@ -264,9 +302,21 @@ impl Word {
             Word::Resume { subject: s, .. } => subject("resume", s),
             Word::ApproveServer { provider, .. } => Key::of(&["server", provider.as_str()]),
             Word::ApproveRemovals { provider, .. } => Key::of(&["removals", provider.as_str()]),
+            Word::Retire {
+                provider,
+                consumer,
+                login,
+                ..
+            } => Key::of(&[
+                "retire",
+                provider.as_str(),
+                consumer.as_str(),
+                login.as_str(),
+            ]),
             Word::Adopt {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
+            Word::Task(handled) => Self::task_key(&handled.task),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),
         }

@@ -9,9 +9,10 @@ use mesh_sdk::harness::ProviderWish;
 use mesh_sdk::mark::keyed;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
+use super::canary::{self, Canary};
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{Manifest, Needed, SecretSource, SecretTrouble};
+use crate::manifest::{KindInfo, Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -93,20 +94,30 @@ impl Builder<'_> {
             let before = known
                 .get_mut(&needed.provider)
                 .and_then(|k| k.remove(&needed.consumer));
-            self.add(&mut built, needed, before.unwrap_or(Known::Nothing));
+            let kind = manifest.providers.get(&needed.provider).map(|p| &p.kind);
+            self.add(&mut built, needed, before.unwrap_or(Known::Nothing), kind);
         }
         let given = std::mem::take(&mut built.given);
         if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
             for (provider, given) in given {
                 secrets.take_given(&provider, given).await?;
             }
+            for provider in manifest.providers.keys() {
+                secrets.share(provider).await?;
+            }
         }
         self.add_refused(&mut built, manifest);
+        self.add_canaries(&mut built, manifest);
+        let mut elsewhere = asked_elsewhere(manifest);
+        for (provider, wish) in &mut built.wishes {
+            wish.whole.partial = built.partial;
+            wish.whole.elsewhere = elsewhere.remove(provider).unwrap_or_default();
+        }
         built.fingerprint = fingerprint(&built);
         Ok(built)
     }
 
-    fn add(&self, built: &mut Built, needed: &Needed, before: Known) {
+    fn add(&self, built: &mut Built, needed: &Needed, before: Known, kind: Option<&Arc<KindInfo>>) {
         let (secret, state) = match self.password(built, needed, before) {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
             Password::New => {
@@ -134,22 +145,11 @@ impl Builder<'_> {
             SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
             SecretState::Ready | SecretState::New => (Standing::Wanted, None),
         };
-        built
-            .entries
-            .push(entry(needed, standing, Some(&wish), why));
-        let wanted = Wanted {
-            consumer: needed.consumer.clone(),
-            login: needed.login.clone(),
-            digest: wish.digest(),
-            enabled: needed.enabled,
-            adopt: needed.adopt,
-            secret: state,
-        };
-        let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
-        of_provider.whole.wanted.push(wanted);
-        of_provider
-            .wishes
-            .insert(needed.consumer.clone(), Arc::new(wish));
+        built.entries.push(WishEntry {
+            data: kind.and_then(|kind| kind.data_of(&wish)),
+            ..entry(needed, standing, Some(&wish), why)
+        });
+        want(built, needed, wish, state);
     }
 
     fn password(&self, built: &mut Built, needed: &Needed, before: Known) -> Password {
@@ -198,6 +198,39 @@ impl Builder<'_> {
         }
     }
 
+    /// Our own login on each provider, by the ordinary path (R-14). It is nobody's provision, and so not
+    /// on the bus.
+    fn add_canaries(&self, built: &mut Built, manifest: &Manifest) {
+        let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
+        for provider in manifest.providers.values() {
+            let (needed, secret) = match canary::of(provider, &manifest.mesh, key) {
+                Canary::Wanted(needed, secret) => (needed, secret),
+                Canary::None => continue,
+                Canary::Refused(why) => {
+                    built.facts.push(Fact {
+                        kind: ConditionType::Refused,
+                        subject: format!("{}/{}", provider.name, ConsumerName::CANARY),
+                        reason: Reason::RefusedValue,
+                        message: format!(
+                            "Meshkeeper's own login cannot be made, and without it only a person \
+                             lets logins go: {why}"
+                        ),
+                        action: Some(
+                            "`canary = false` in the provider's table does without".into(),
+                        ),
+                        final_at_once: true,
+                    });
+                    continue;
+                }
+            };
+            if let Some(secrets) = self.secrets {
+                secrets.hide(&secret);
+            }
+            let wish = needed.wish(Some(secret), key);
+            want(built, &needed, wish, SecretState::Ready);
+        }
+    }
+
     /// Refused entries keep what they had, and are told (O-29).
     fn add_refused(&self, built: &mut Built, manifest: &Manifest) {
         for refused in &manifest.refused {
@@ -230,9 +263,26 @@ impl Builder<'_> {
                 enabled: true,
                 adopt: false,
                 why: Some(refused.why.clone()),
+                data: None,
             });
         }
     }
+}
+
+fn want(built: &mut Built, needed: &Needed, wish: Wish, secret: SecretState) {
+    let wanted = Wanted {
+        consumer: needed.consumer.clone(),
+        login: needed.login.clone(),
+        digest: wish.digest(),
+        enabled: needed.enabled,
+        adopt: needed.adopt,
+        secret,
+    };
+    let of_provider = built.wishes.entry(needed.provider.clone()).or_default();
+    of_provider.whole.wanted.push(wanted);
+    of_provider
+        .wishes
+        .insert(needed.consumer.clone(), Arc::new(wish));
 }
 
 fn keep(built: &mut Built, needed: &Needed) {
@@ -255,6 +305,7 @@ fn entry(
         enabled: needed.enabled,
         adopt: needed.adopt,
         why,
+        data: None,
     }
 }
 

@@ -111,7 +111,7 @@ async fn say_as(
 
 async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
     let (provider, consumer, detail) = match word {
-        Word::Pass { .. } => return Ok(()),
+        Word::Pass { .. } | Word::Task(_) => return Ok(()),
         Word::Pause {
             subject, reason, ..
         } => {
@@ -135,6 +135,16 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
             provider.to_string(),
             String::new(),
             format!("{} removals may go", removals.len()),
+        ),
+        Word::Retire {
+            provider,
+            consumer,
+            login,
+            ..
+        } => (
+            provider.to_string(),
+            consumer.to_string(),
+            format!("the earlier login `{login}` may go"),
         ),
         Word::Adopt {
             provider,
@@ -177,9 +187,14 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
         detail,
         count: 1,
     };
-    let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
+    let subject = subject(&event);
     let line = serde_json::to_string(&event).map_err(|error| Fault::Corrupt(error.to_string()))?;
     bus.append(vec![(subject, line)]).await
+}
+
+/// Where an event stands in the history.
+pub fn subject(event: &Event) -> Key {
+    Key::of(&[event.kind.as_str(), &event.provider, &event.consumer])
 }
 
 fn names(subject: &Subject) -> (String, String) {
@@ -242,6 +257,15 @@ pub fn apply(
                 });
                 wanted = true;
             }
+            Word::Retire {
+                provider: name,
+                consumer,
+                login,
+                ..
+            } if name == provider && is_new => {
+                this.core_mut().retire(consumer, login, now);
+                wanted = true;
+            }
             Word::Adopt {
                 provider: name,
                 consumer,
@@ -251,6 +275,14 @@ pub fn apply(
                 wanted = true;
             }
             Word::Pass { number } => wanted |= this.request(*number),
+            // An agent's "done" is no more than a reason to look (C-7).
+            Word::Task(handled)
+                if is_new && handled.asks_for_a_look() && handled.owner == this.name() =>
+            {
+                let consumer = handled.consumer().and_then(|c| ConsumerName::new(c).ok());
+                this.core_mut().look_now(consumer.as_ref());
+                wanted = true;
+            }
             _ => {}
         }
     }

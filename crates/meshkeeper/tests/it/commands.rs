@@ -24,7 +24,9 @@ fn help_is_for_a_tired_operator() {
         "help",
         built(folder.path(), &["--help"]).whole(folder.path())
     );
-    for word in ["check", "status", "rotate"] {
+    for word in [
+        "check", "status", "rotate", "import", "approve", "retire", "purge",
+    ] {
         let ran = built(folder.path(), &[word, "--help"]);
         insta::assert_snapshot!(format!("help_{word}"), ran.whole(folder.path()));
     }
@@ -61,9 +63,7 @@ fn usage_errors_exit_64_everywhere() {
 #[test]
 fn words_that_are_not_built_are_refused_with_their_part_and_64() {
     let folder = tempfile::tempdir().unwrap();
-    let words = [
-        "rotate", "retire", "purge", "wait", "task", "tasks", "import", "bus", "agent",
-    ];
+    let words = ["rotate", "wait"];
     let told: Vec<String> = words
         .iter()
         .map(|word| {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const LIAR: &str = r#"#!/usr/bin/env python3
 import json, sys
 sys.stdin.readline()
-print('{"version":1,"name":"a liar","capabilities":["holds"]}', flush=True)
+print('{"version":1,"name":"a liar","capabilities":["holds","find","purge"]}', flush=True)
 for line in sys.stdin:
     r = json.loads(line)
     facts = {"found": True, "enabled": True, "password": "fits", "mark": r.get("mark")}
@@ -53,10 +53,19 @@ fn a9_the_word_tells_an_author_what_fails_with_3() {
     };
     assert_eq!(of("a6_a_new_login_is_made_and_held"), "failed");
     assert_eq!(of("h5_absent_is_told"), "failed");
+    // It finds nobody, and deletes what somebody may use.
     assert_eq!(
-        of("r1_a_list_is_whole_and_tells_whose_each_login_is"),
-        "skipped"
+        of("h18_what_is_found_can_be_adopted_as_it_stands"),
+        "failed"
     );
+    assert_eq!(of("r5_data_that_a_login_may_use_is_not_purged"), "failed");
+    for not_declared in [
+        "r1_a_list_is_whole_and_tells_whose_each_login_is",
+        "r14_the_canary_is_listed_and_opens_nothing",
+        "r6_a_login_in_use_is_told",
+    ] {
+        assert_eq!(of(not_declared), "skipped", "{not_declared}");
+    }
     assert_eq!(
         report["trials"].as_array().unwrap().len(),
         report["expected"]

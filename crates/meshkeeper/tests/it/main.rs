@@ -5,6 +5,7 @@
 mod commands;
 mod conformance;
 mod demo;
+mod importing;
 mod kind;
 mod manifest;
 mod pages;

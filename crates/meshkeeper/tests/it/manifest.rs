@@ -351,3 +351,126 @@ fn a_manifest_with_windows_line_ends_and_a_byte_order_mark_is_read() {
     let manifest = manifest_of(&text);
     assert_eq!(manifest.provisions.len(), 2);
 }
+
+/// `GOOD` with another bus.
+fn with_bus(bus: &str) -> Reading {
+    parse(&GOOD.replace("bus = \"embedded\"", bus))
+}
+
+#[test]
+fn b2_a_bus_beyond_this_machine_is_an_address_or_a_table() {
+    use meshkeeper::manifest::{BusChoice, BusLogin};
+    let nats = |bus: &str| {
+        let reading = with_bus(bus);
+        let told = rendered(&reading);
+        let manifest = reading.manifest.unwrap_or_else(|| panic!("{told}"));
+        match manifest.bus {
+            BusChoice::Nats(nats) => *nats,
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = nats("bus = \"nats://127.0.0.1:4222\"");
+    assert_eq!(
+        (plain.shown().as_str(), plain.login),
+        ("nats://127.0.0.1:4222", BusLogin::Open)
+    );
+    let safe = nats("bus = \"tls://nats.example\"");
+    assert_eq!(safe.shown(), "tls://nats.example:4222");
+    let table = nats(
+        "[mesh.bus]\nurls = [\"tls://a\", \"tls://[2001:db8::7]:4223\"]\nuser = \"loops\"\n\
+         password = { env = \"BUS\" }\ntls = { ca = \"ca.pem\" }\ninbox = \"_INBOX_x\"\n",
+    );
+    assert_eq!(table.shown(), "tls://a:4222, tls://[2001:db8::7]:4223");
+    assert_eq!(
+        table.login,
+        BusLogin::Password {
+            user: "loops".to_owned(),
+            password: SecretRef::Env("BUS".to_owned()),
+            weak: false
+        }
+    );
+    assert_eq!(table.tls.ca.as_deref(), Some(Path::new("/etc/mesh/ca.pem")));
+    for (key, login) in [
+        (
+            "creds",
+            BusLogin::Creds(SecretRef::File("/etc/mesh/m".into())),
+        ),
+        (
+            "nkey",
+            BusLogin::Nkey(SecretRef::File("/etc/mesh/m".into())),
+        ),
+    ] {
+        let bus = format!("bus = {{ url = \"nats://[::1]\", {key} = {{ file = \"m\" }} }}");
+        assert_eq!(nats(&bus).login, login);
+    }
+    let open = "bus = { url = \"nats://10.0.0.1\", dangerously_plain = true }";
+    assert!(nats(open).dangerously_plain);
+}
+
+#[test]
+fn s5_a_bus_that_cannot_be_used_is_told_with_its_place_and_no_wish_is_made() {
+    for (bus, told) in [
+        ("bus = \"nats://10.0.0.1\"", "use tls://"),
+        ("bus = \"nats://localhost.example\"", "use tls://"),
+        ("bus = \"http://127.0.0.1\"", "expected nats://"),
+        ("bus = \"tls://h/db\"", "ends with its port"),
+        (
+            "bus = \"tls://u:planted@h\"",
+            "no login or password in an address",
+        ),
+        ("bus = \"elsewhere\"", "unknown `bus`"),
+        ("bus = 4222", "`bus` is an integer"),
+        ("bus = {}", "`urls` is missing"),
+        ("bus = { urls = [] }", "names no server"),
+        (
+            "bus = { url = \"tls://h\", urls = [\"tls://h\"] }",
+            "both `url` and `urls`",
+        ),
+        (
+            "bus = { url = \"tls://h\", user = \"u\" }",
+            "`user` has no `password`",
+        ),
+        (
+            "bus = { url = \"tls://h\", password = { env = \"P\" } }",
+            "`password` has no `user`",
+        ),
+        (
+            "bus = { url = \"tls://h\", user = \"u\", password = \"planted\" }",
+            "a password does not stand",
+        ),
+        (
+            "bus = { url = \"tls://h\", creds = \"planted\" }",
+            "no secret stands in the manifest",
+        ),
+        (
+            "bus = { url = \"tls://h\", nkey = { seed = \"planted\" } }",
+            "takes `env` or `file`",
+        ),
+        (
+            "bus = { url = \"tls://h\", nkey = { file = \"n\" }, creds = { file = \"c\" } }",
+            "two ways to log in",
+        ),
+        (
+            "bus = { url = \"tls://h\", tls = { dangerously_unverified = true } }",
+            "always verified",
+        ),
+        (
+            "bus = { url = \"nats://[::1]\", tls = { ca = \"c\" } }",
+            "is not encrypted",
+        ),
+        (
+            "bus = { url = \"tls://h\", inbox = \"a b\" }",
+            "beginning of a subject",
+        ),
+        (
+            "bus = { url = \"tls://h\", usr = \"u\" }",
+            "did you mean `user`",
+        ),
+    ] {
+        let reading = with_bus(bus);
+        let told_now = rendered(&reading);
+        assert!(reading.manifest.is_none(), "{bus}");
+        assert!(told_now.contains(told), "{bus}: {told_now}");
+        assert!(!told_now.contains("planted"), "{bus}: {told_now}");
+    }
+}

@@ -1,8 +1,9 @@
 //! The whole program on backends of other kinds: made, left alone, healed, shown, taken away from nobody.
 
 use mesh_conformance::servers::{
-    ETCD_ROOT, EtcdFlavor, EtcdServer, MariadbOptions, MariadbServer, PostgresFlavor,
-    PostgresOptions, PostgresServer, RABBIT_ADMIN, RabbitServer, htpasswd,
+    DovecotOptions, DovecotServer, ETCD_ROOT, EtcdFlavor, EtcdServer, MariadbOptions,
+    MariadbServer, PostgresFlavor, PostgresOptions, PostgresServer, RABBIT_ADMIN, RabbitServer,
+    htpasswd,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -203,6 +204,25 @@ fn h6_an_entry_of_a_password_file_is_made_healed_and_left_alone() {
         drop: &|| {
             tool(&["-D", &path, "web"]);
         },
+        address: None,
+    });
+}
+
+#[test]
+fn h6_a_login_of_dovecot_is_made_healed_and_left_alone() {
+    let runtime = runtime();
+    let server = runtime.block_on(DovecotServer::start(DovecotOptions::default()));
+    let server = server.expect("Dovecot");
+    let path = server.file().display().to_string();
+    cycle(&Backend {
+        provider: format!("kind = \"dovecot\"\nurl = \"dovecot:{path}\""),
+        admin: None,
+        needs: "allow_nets = [\"127.0.0.1\"]",
+        lets_in: &|login, password| {
+            let client = runtime.block_on(server.log_in(login, password));
+            client.expect("an answer").is_some()
+        },
+        drop: &|| std::fs::write(&path, "").expect("written"),
         address: None,
     });
 }

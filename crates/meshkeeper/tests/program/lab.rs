@@ -168,6 +168,22 @@ impl Lab {
         };
         standing.iter().map(name).collect()
     }
+    /// Lets exactly those go that are shown as leaving a provider now.
+    #[track_caller]
+    pub(crate) fn approve(&self, provider: &str) -> Ran {
+        let set = self.removal_set(provider);
+        self.mesh(&["approve", "removals", provider, "--set", &set])
+    }
+    /// The name of the set that is leaving a provider.
+    #[track_caller]
+    pub(crate) fn removal_set(&self, provider: &str) -> String {
+        let status = self.status();
+        let sets = status["removals"].as_array().expect("removals");
+        let of = sets.iter().find(|set| set["provider"] == provider);
+        let set = of.and_then(|set| set["set"].as_str());
+        set.unwrap_or_else(|| panic!("nothing leaves: {status:#}"))
+            .to_owned()
+    }
     /// Starts `mesh up`.
     pub(crate) fn up(&self, args: &[&str]) -> Up {
         let mut all = vec!["up"];
@@ -280,6 +296,23 @@ impl Up {
     }
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("signal");
+    }
+    /// SIGSTOP, and waits until each of its threads stands still.
+    pub(crate) fn halt(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.child.id());
+        until("it stands still", 10, || {
+            let tasks = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let stats = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok());
+            let still = |stat: &String| {
+                let rest = stat.rsplit_once(") ");
+                rest.is_some_and(|(_, rest)| rest.starts_with('T'))
+            };
+            match stats.filter(|stat| !still(stat)).count() {
+                0 => Ok(()),
+                running => Err(running),
+            }
+        });
     }
     /// SIGTERM, and how it ended.
     #[track_caller]

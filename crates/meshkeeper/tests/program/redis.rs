@@ -149,10 +149,17 @@ impl Redis {
     pub(crate) fn ask(&self, command: &[&str]) -> Reply {
         self.client().ask(command)
     }
-    /// All users but the default one.
+    /// All users but the default one and Meshkeeper's own, which is nobody's.
     pub(crate) fn users(&self) -> BTreeSet<String> {
-        let names = self.ask(&["ACL", "USERS"]).texts();
-        names.into_iter().filter(|n| n != "default").collect()
+        let names = self.ask(&["ACL", "USERS"]).texts().into_iter();
+        names
+            .filter(|n| n != "default" && !n.starts_with("mesh-canary-"))
+            .collect()
+    }
+    /// Meshkeeper's own.
+    pub(crate) fn canaries(&self) -> Vec<String> {
+        let names = self.ask(&["ACL", "USERS"]).texts().into_iter();
+        names.filter(|n| n.starts_with("mesh-canary-")).collect()
     }
     /// A user's line of `ACL LIST`.
     pub(crate) fn user(&self, name: &str) -> Option<String> {

@@ -155,7 +155,13 @@ fn r7_four_of_ten_wait_for_a_person_who_lets_exactly_those_go() {
         plan.out.contains("leaving") && plan.out.contains("c0"),
         "{plan:#?}"
     );
-    let ran = lab.mesh(&["approve", "removals", "cache"]).ends(0);
+    // Without the set's name nothing happens, and it is told.
+    let set = lab.removal_set("cache");
+    let ran = lab.mesh(&["approve", "removals", "cache"]).ends(1);
+    ran.says("c0 (login c0)").warns(&format!("--set {set}"));
+    plan.says(&format!("mesh approve removals cache --set {set}"));
+    lab.mesh(&["status"]).says(&format!("--set {set}"));
+    let ran = lab.approve("cache").ends(0);
     for name in &names[..4] {
         assert!(ran.err.contains(name), "{ran:#?}");
     }
@@ -191,7 +197,7 @@ fn r7_an_empty_wish_after_a_full_one_needs_approval() {
         let user = redis.user("web");
         (user.as_ref().is_some_and(|u| u.contains(" on ")), user)
     });
-    lab.mesh(&["approve", "removals", "cache"]).ends(0);
+    lab.approve("cache").ends(0);
     until_true("it goes", 20, || {
         (!redis.users().contains("web"), redis.users())
     });

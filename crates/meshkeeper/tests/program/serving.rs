@@ -196,3 +196,46 @@ fn b8_a_daemon_whose_loop_waits_is_not_ready_and_not_well() {
     });
     assert_eq!(get(port, "/live").0, 200);
 }
+
+/// A service manager's ear.
+struct Ear {
+    socket: std::os::unix::net::UnixDatagram,
+    heard: Vec<String>,
+}
+
+impl Ear {
+    fn at(path: &std::path::Path) -> Self {
+        let socket = std::os::unix::net::UnixDatagram::bind(path).expect("bound");
+        socket.set_nonblocking(true).expect("set");
+        let heard = Vec::new();
+        Self { socket, heard }
+    }
+    fn hears(&mut self, what: &str, seconds: u64) {
+        until(&format!("it hears {what}"), seconds, || {
+            let mut bytes = [0; 512];
+            while let Ok(n) = self.socket.recv(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+                self.heard.push(text);
+            }
+            match self.heard.iter().any(|heard| heard == what) {
+                true => Ok(()),
+                false => Err(self.heard.clone()),
+            }
+        });
+    }
+}
+
+#[test]
+fn b8_a_service_manager_hears_that_it_is_ready_alive_and_stopping() {
+    let (mut lab, redis) = (Lab::new(), Redis::start());
+    lab.cache(&redis, "", ["web"]);
+    let path = lab.path().join("notify");
+    let mut ear = Ear::at(&path);
+    lab.set("NOTIFY_SOCKET", &path.display().to_string());
+    let mut up = lab.up(&[]);
+    ear.hears("READY=1", 20);
+    ear.hears("WATCHDOG=1", 20);
+    up.signal(rustix::process::Signal::TERM);
+    ear.hears("STOPPING=1", 20);
+    up.ends(std::time::Duration::from_secs(20)).ends(0);
+}

@@ -18,7 +18,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Takes the bus away and leaves the secrets, or whatever begins so.
-fn remove(data: &Path, start: &str) {
+pub(crate) fn remove(data: &Path, start: &str) {
     for entry in fs::read_dir(data).expect("read") {
         let path = entry.expect("entry").path();
         let name = path

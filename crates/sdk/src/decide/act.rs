@@ -35,7 +35,7 @@ impl Core {
     }
 
     fn created(&mut self, i: usize, now: Time, why: Why) {
-        self.pass.summary.applied += 1;
+        self.pass.summary.applied += self.counts(i);
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         let detail = match &record.last {
@@ -47,6 +47,7 @@ impl Core {
         record.failures = 0;
         record.failed = None;
         record.taken = None;
+        record.taken_from = None;
         let wait = record.wait(&self.settings);
         record.not_before = (!wait.is_zero()).then(|| now + wait);
         slot.blind = None;
@@ -90,6 +91,7 @@ impl Core {
             // Nothing was written: the intent must not claim somebody else's login (H-18).
             record.intent = None;
             record.taken = slot.wanted.as_ref().map(|w| w.digest);
+            record.taken_from = None;
         }
         let wait = record.wait(&self.settings);
         let wait = if lost || !wait.is_zero() {

@@ -252,6 +252,8 @@ pub fn is_of_server(kind: ConditionType) -> bool {
             | T::WaitsForWritable
             | T::MassLoss
             | T::RemovalHeld
+            | T::ListDoubted
+            | T::MarkDamaged
     )
 }
 

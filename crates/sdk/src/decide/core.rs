@@ -1,15 +1,16 @@
 //! One provisioner's decisions: what it is made of, and what others may read of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::listed::{Doubt, Strangers};
 use super::record::{Last, Record, Unknown};
 use super::settings::Settings;
 use super::slot::{Happening, Slot, Why};
 use crate::adapter::{Capabilities, Server};
 use crate::condition::Fact;
-use crate::name::ConsumerName;
+use crate::name::{ConsumerName, Login};
 use crate::time::Time;
 
 /// What is stored of a provisioner beside its consumers' records.
@@ -42,6 +43,15 @@ pub struct ServerRecord {
     /// When logins were switched off without a person's approval, within the last hour.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent_removals: Vec<Time>,
+    /// Since when, and why, its logins cannot be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_fails: Option<Box<Unknown>>,
+    /// Since when, and why, it does not tell who is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_fail: Option<Box<Unknown>>,
+    /// Logins on the server that are not ours, by its last list.
+    #[serde(default, skip_serializing_if = "Strangers::are_none")]
+    pub strangers: Strangers,
 }
 
 /// What a harness had stored when its process started (H-24).
@@ -69,8 +79,8 @@ pub struct PassPlan {
     pub mode: Mode,
     /// The slots to ask for; those who waited longest first (H-9).
     pub ask: Vec<usize>,
-    /// The server's logins are to be listed before [`Core::steps`]: something is leaving, or a
-    /// password may have to be minted (H-22).
+    /// The server's logins are to be listed before [`Core::steps`]: it is its time, something is
+    /// leaving, or a password may have to be minted (H-22).
     pub list: bool,
 }
 
@@ -120,8 +130,13 @@ pub struct Core {
     /// The server did not answer at the last look (C-6: one condition for the backend).
     pub(super) down: bool,
     pub(super) generation: u64,
-    /// A whole wish was read in this process; before that nothing is taken away.
-    pub(super) wish_read: bool,
+    /// A whole wish was read in this process; before that, and while part of it cannot be read, nothing
+    /// is taken away.
+    pub(super) wish_whole: bool,
+    /// Whom the wish names although their entries cannot be used.
+    pub(super) kept: HashSet<ConsumerName>,
+    /// Logins of this server that other providers' wishes name.
+    pub(super) elsewhere: HashSet<Login>,
     pub(super) pauses: HashMap<ConsumerName, Time>,
     pub(super) paused_until: Option<Time>,
     pub(super) others_removed: usize,
@@ -129,8 +144,8 @@ pub struct Core {
     pub(super) departing: BTreeSet<usize>,
     /// When the server's logins were listed whole, in this process.
     pub(super) listed_at: Option<Time>,
-    /// Since when, and why, they cannot be listed.
-    pub(super) list_fails: Option<Unknown>,
+    /// So many more lists are read without waiting for their time.
+    pub(super) relist: u8,
     pub(super) all_due: bool,
     /// When everyone who is not delayed is due again. Passes for a few do not move it.
     pub(super) regular_at: Time,
@@ -155,11 +170,19 @@ pub(super) struct Pass {
     pub(super) asking_ended: bool,
     pub(super) bulk_hung: bool,
     pub(super) todo: Vec<usize>,
-    /// The server's logins were listed whole.
+    /// The server's logins were listed.
     pub(super) listed: bool,
+    /// The list is whole, and has our own login in it if there is to be one.
+    pub(super) list_proves: bool,
+    /// Why it proves nothing.
+    pub(super) doubt: Option<Doubt>,
+    /// Of these it is known how they were used.
+    pub(super) uses_asked: HashSet<(usize, Login)>,
     pub(super) departures_decided: bool,
     /// Removals that wait for a writable server.
     pub(super) withheld: usize,
+    /// Whether our own login was asked for, and answered: it counts nowhere, and is evidence all the same.
+    pub(super) own: (bool, bool),
     /// Losses that a restart explains.
     pub(super) explained: usize,
     /// Losses of what was applied before.
@@ -180,13 +203,15 @@ impl Core {
             seen: None,
             down: false,
             generation: 0,
-            wish_read: false,
+            wish_whole: false,
+            kept: HashSet::new(),
+            elsewhere: HashSet::new(),
             pauses: HashMap::new(),
             paused_until: None,
             others_removed: 0,
             departing: BTreeSet::new(),
             listed_at: None,
-            list_fails: None,
+            relist: 0,
             all_due: false,
             regular_at: now,
             passes: 0,
@@ -224,7 +249,7 @@ impl Core {
         record.clamp(now, &self.settings);
         let bounded = record != before;
         let answered_at = record.answered_before(&self.settings, self.server.last_pass);
-        let leaves = record.departure.is_some();
+        let leaves = record.leaves();
         let i = self.add(consumer, record);
         let blind = !self.caps.holds;
         let slot = &mut self.slots[i];
@@ -250,10 +275,6 @@ impl Core {
     /// nothing any more; one that was never stored may stand for another consumer after a later wish.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
-    }
-    /// The slots of those that are asked for no more and not gone yet.
-    pub fn departures_under_way(&self) -> impl Iterator<Item = &Slot> {
-        self.departing.iter().map(|i| &self.slots[*i])
     }
     /// The slot of a consumer.
     pub fn slot_of(&self, consumer: &ConsumerName) -> Option<usize> {
@@ -315,8 +336,10 @@ impl ServerRecord {
         self.recent_removals
             .iter_mut()
             .for_each(|at| *at = at.not_after(now));
-        if let Some(down) = &mut self.down {
-            down.since = down.since.not_after(now);
+        let fails = [&mut self.list_fails, &mut self.uses_fail];
+        let fails = fails.into_iter().filter_map(|fails| fails.as_deref_mut());
+        for unknown in fails.chain(&mut self.down) {
+            unknown.since = unknown.since.not_after(now);
         }
     }
 }

@@ -1,48 +1,53 @@
-//! Taking away: a consumer that is asked for no more (R-2 … ).
+//! Taking away: a login that is asked for no more, step by step.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use super::brake::check_interval;
 use super::core::Core;
 use super::departure::{Departure, Phase};
-use super::record::{Record, Unknown};
-use super::slot::{Happening, Step};
-use super::wish::no_version;
-use crate::adapter::Listed;
-use crate::answer::MarkSeen;
+use super::guards::BRAKE_WINDOW;
+use super::record::Record;
+use super::slot::{Happening, Slot, Step};
 use crate::error::{Class, Error};
 use crate::name::{ConsumerName, Login};
 use crate::time::Time;
 
-/// Removals within this time are counted together.
-const BRAKE_WINDOW: Duration = Duration::from_secs(3600);
-/// More than this many in the whole mesh within the window wait for a person.
-const MESH_MAX: usize = 10;
-
-/// A person's word for exactly these logins.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Approval {
-    /// Consumer and login of each.
-    pub removals: BTreeSet<(ConsumerName, Login)>,
+/// What became of a person's word to retire a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retired {
+    /// It begins to leave, by the same steps as any other.
+    Begun,
+    /// It leaves already; what held it up is let go.
+    UnderWay,
+    /// A wish names it: nothing happens.
+    Wanted,
+    /// No such login of this consumer is known.
+    Unknown,
 }
 
 impl Core {
     /// A consumer that a whole wish does not name begins to leave, if anything was ever made for it.
     pub(super) fn unwanted(&mut self, i: usize, now: Time) {
         self.forget_this_pass(i);
+        self.unwanted_still(i, now);
         let slot = &mut self.slots[i];
         let record = &mut slot.record;
         slot.wanted = None;
         slot.soon = false;
-        if let Some(departure) = &mut record.departure {
-            slot.dirty |= departure.unwanted_still(now, self.settings.remove_after);
+        if record.departure.is_some() {
             return;
         }
         slot.quiet = false;
-        if record.claims(&record.login) {
+        let login = record.login.clone();
+        if record.claims(&login) && slot.consumer.is_canary() {
+            // It may do nothing and nobody uses it: it stays, to be seen, until a person retires it.
+            slot.dirty = true;
+            *record = record.without_its_login();
+            record.superseded.push(login.clone());
+            self.happenings.push((i, Happening::Superseded(login)));
+            return;
+        }
+        if record.claims(&login) {
             record.release();
             record.unknown = None;
             record.departure = Some(Box::new(Departure::new(now)));
@@ -51,244 +56,201 @@ impl Core {
             self.happenings.push((i, Happening::Leaving));
             return;
         }
-        let blank = Record {
-            superseded: record.superseded.clone(),
-            ..Record::new(record.login.clone())
-        };
-        slot.dirty |= slot.stored && *record != blank;
-        *record = blank;
+        let before = record.clone();
+        *record = record.without_its_login();
+        slot.dirty |= slot.stored && *record != before;
     }
 
-    /// Whether this pass reads the server's list: something is leaving and the last list is old, or a
-    /// consumer may be new, and then no login may carry its mark (H-22).
-    pub(super) fn wants_list(&self, now: Time) -> bool {
-        let every = super::departure::list_period(&self.settings);
-        let old = self.listed_at.is_none_or(|at| now.since(at) >= every);
-        let unseen = |i: &usize| {
-            let departure = self.slots[*i].record.departure.as_deref();
-            departure.is_some_and(Departure::was_never_listed)
-        };
-        let leaving = !self.departing.is_empty() && (old || self.departing.iter().any(unseen));
-        self.caps.list && (leaving || self.pass.somebody_is_new)
-    }
-
-    /// The server's list, whole; an error says nothing about anyone. Before [`Core::steps`].
-    pub fn listed(&mut self, now: Time, listed: Result<&[Listed], &Error>) {
-        let listed = match listed {
-            Ok(listed) => listed,
-            Err(error) => {
-                let since = self.list_fails.as_ref().map_or(now, |fails| fails.since);
-                self.list_fails = Some(Unknown {
-                    since,
-                    class: error.class(),
-                    why: error.message().into(),
-                });
-                return;
-            }
-        };
-        self.list_fails = None;
-        if self.is_other_server() {
-            return;
-        }
-        self.listed_at = Some(now);
-        self.pass.listed = true;
-        self.none_is_new_that_is_listed(listed);
-        if self.departing.is_empty() {
-            return;
-        }
-        let by_login: HashMap<&Login, &Listed> = listed.iter().map(|l| (&l.login, l)).collect();
-        for i in self.departing.clone() {
-            let found = by_login.get(&self.slots[i].record.login).copied();
-            self.listed_one(i, now, found);
-        }
-    }
-
-    /// A consumer whose mark is on the server had a password before: none is minted (H-22).
-    fn none_is_new_that_is_listed(&mut self, listed: &[Listed]) {
-        for consumer in listed.iter().filter_map(crate::adapter::owner_of) {
-            let Some(i) = self.index.get(consumer) else {
-                continue;
-            };
-            if self.slots[*i].is_new() {
-                self.slots[*i].lose_secret(no_version());
-            }
-        }
-    }
-
-    fn listed_one(&mut self, i: usize, now: Time, found: Option<&Listed>) {
+    /// A whole wish was read again that names none of the logins of this slot that leave. One that a
+    /// person retired leaves although its consumer is asked for.
+    pub(super) fn unwanted_still(&mut self, i: usize, now: Time) {
         let apart = self.settings.remove_after;
         let slot = &mut self.slots[i];
-        let Some(departure) = &mut slot.record.departure else {
-            return;
-        };
-        match found.map(|l| (&l.mark, l.enabled)) {
-            // An empty list may be a lie: it is believed the second time.
-            None => match departure.missing {
-                Some(first) if now.since(first) >= apart => self.retire(i),
-                Some(_) => {}
-                None => {
-                    departure.missing = Some(now);
-                    departure.shown = None;
-                    slot.dirty = true;
-                }
-            },
-            Some((MarkSeen::OursFor(consumer), enabled)) if *consumer == slot.consumer => {
-                slot.dirty |= departure.shown(now, enabled, apart);
-            }
-            Some(_) => {
-                departure.shown = None;
-                slot.dirty |= departure.listed.take().is_some() || departure.left_alone.is_none();
-                departure.left_alone = Some("it does not carry our mark".to_owned());
+        let named = slot.wanted.as_ref().map(|w| w.login.clone());
+        for (login, departure) in slot.record.departures_mut() {
+            if named.as_ref() != Some(login) {
+                slot.dirty |= departure.unwanted_still(now, apart);
             }
         }
     }
 
-    /// The login is gone: the record says so by being empty; nothing is told by its absence (B-5).
-    fn retire(&mut self, i: usize) {
+    /// Whoever leaves and is named again does not leave. Was it switched off already, then the
+    /// ordinary create switches it on again, and that is no loss. Its other logins are kept as
+    /// superseded ones, but for those that a person retired.
+    pub(super) fn stays(&mut self, i: usize) {
         let slot = &mut self.slots[i];
-        let superseded = std::mem::take(&mut slot.record.superseded);
-        slot.record = Record {
-            superseded,
-            ..Record::new(slot.record.login.clone())
-        };
+        let others = slot.record.others.iter();
+        let stay: Vec<Login> = others
+            .filter(|(_, departure)| !departure.retired)
+            .map(|(login, _)| login.clone())
+            .collect();
+        let own = slot.record.departure.take();
+        if own.is_none() && stay.is_empty() {
+            return;
+        }
+        for login in stay {
+            slot.record.others.remove(&login);
+            slot.record.superseded.push(login);
+        }
+        if let Some(departure) = own {
+            slot.record.release();
+            if departure.off_at.is_some() {
+                slot.record.apply_again();
+            }
+        }
         slot.dirty = true;
-        self.departing.remove(&i);
+        if !slot.record.leaves() {
+            self.departing.remove(&i);
+        }
+        self.happenings.push((i, Happening::CameBack));
+    }
+
+    /// A person retires a login that its consumer had before. It goes by the same steps and behind
+    /// the same guards as one that is asked for no more, but for the brake: the word is its approval. A
+    /// login that any wish names is never touched.
+    pub fn retire(&mut self, consumer: &ConsumerName, login: &Login, now: Time) -> Retired {
+        let Some(i) = self.slot_of(consumer) else {
+            return Retired::Unknown;
+        };
+        if self.is_named(login) {
+            return Retired::Wanted;
+        }
+        let slot = &mut self.slots[i];
+        if let Some(departure) = slot.record.departure_of_mut(login) {
+            let news = !departure.approved;
+            departure.approved = true;
+            slot.dirty |= departure.release() || news;
+            return Retired::UnderWay;
+        }
+        if !slot.record.superseded.contains(login) {
+            return Retired::Unknown;
+        }
+        slot.record.superseded.retain(|one| one != login);
+        let mut departure = Departure::new(now);
+        departure.approved = true;
+        departure.retired = true;
+        slot.record.others.insert(login.clone(), departure);
+        slot.dirty = true;
+        self.departing.insert(i);
+        self.happenings.push((i, Happening::Retired(login.clone())));
+        Retired::Begun
+    }
+
+    /// The store was wiped or put back from an older copy (B-6): nobody knows what happened since. What
+    /// leaves begins to leave anew, and without the words that were said before.
+    pub fn store_replaced(&mut self, now: Time) {
+        for i in &self.departing {
+            let slot = &mut self.slots[*i];
+            for (_, departure) in slot.record.departures_mut() {
+                departure.anew(now);
+            }
+            slot.dirty = true;
+        }
+    }
+
+    /// A login is gone: the record says so by saying nothing of it; nothing is told by absence (B-5).
+    pub(super) fn gone(&mut self, i: usize, login: &Login) {
+        self.end_departure(i, login);
         self.happenings.push((i, Happening::Dropped));
     }
-
-    /// The logins that a wish names; none of them is taken away. An entry that cannot be read
-    /// keeps the login that it had.
-    fn named(&self) -> HashSet<&Login> {
-        let slots = self.slots.iter();
-        let named = slots.filter_map(|s| match &s.wanted {
-            Some(wanted) => Some(&wanted.login),
-            None => s.kept.then_some(&s.record.login),
-        });
-        named.collect()
+    /// A login is another's now, as a wish says and its mark shows: nothing of it leaves.
+    pub(super) fn hand_over(&mut self, i: usize, login: &Login) {
+        self.end_departure(i, login);
+        self.happenings
+            .push((i, Happening::HandedOver(login.clone())));
+    }
+    fn end_departure(&mut self, i: usize, login: &Login) {
+        let slot = &mut self.slots[i];
+        if slot.record.departure.is_some() && slot.record.login == *login {
+            slot.record = slot.record.without_its_login();
+        } else {
+            slot.record.others.remove(login);
+            slot.record.elders.retain(|one| one != login);
+        }
+        slot.dirty = true;
+        if !slot.record.leaves() {
+            self.departing.remove(&i);
+        }
     }
 
-    /// Which removals are due now, behind the guards.
+    /// Which removals are due now, behind the guards. One step for each consumer and pass.
     pub(super) fn departures(&mut self, now: Time) {
         let decided = std::mem::replace(&mut self.pass.departures_decided, true);
-        if decided || self.down || !self.wish_read || self.departing.is_empty() {
+        if decided {
             return;
         }
-        let held = self.removals_held(now).is_some();
-        let named = self.named();
-        let due = self.departing.iter().filter_map(|i| {
-            let free = !named.contains(&self.slots[*i].record.login);
-            let step = free.then(|| self.departure_due(*i, now, held)).flatten();
-            step.map(|step| (*i, step))
-        });
-        let due: Vec<(usize, Step)> = due.collect();
-        for (i, step) in due {
-            self.slots[i].todo = Some(step);
-            self.pass.todo.push(i);
+        let due = self.due_now(now, true);
+        for (i, login, step) in due {
+            let slot = &mut self.slots[i];
+            if slot.todo.is_none() {
+                slot.target = Some(login);
+                slot.todo = Some(step);
+                self.pass.todo.push(i);
+            }
         }
     }
 
-    fn departure_due(&self, i: usize, now: Time, held: bool) -> Option<Step> {
-        let slot = &self.slots[i];
-        let departure = slot.record.departure.as_deref()?;
+    /// The steps that are due: with what this pass has read, or (before that) as they would be if it
+    /// reads what it must.
+    pub(super) fn due_now(&self, now: Time, read: bool) -> Vec<(usize, Login, Step)> {
+        if self.down || !self.wish_whole || self.departing.is_empty() {
+            return Vec::new();
+        }
+        let held = self.removals_held(now).is_some() || self.is_unguarded();
+        let named = self.named();
+        let mut due = Vec::new();
+        for i in &self.departing {
+            let slot = &self.slots[*i];
+            // What a person retired goes only while its consumer is well without it.
+            let well = slot.wanted.is_none() || slot.state().is_fine();
+            if slot.kept || !well {
+                continue;
+            }
+            let departures = slot.record.departures();
+            let free = departures.filter(|(login, _)| !named.contains(login));
+            let mut steps = free.filter_map(|(login, departure)| {
+                let elder = slot.record.is_elder(login);
+                let step = self.step_due(departure, now, held, elder)?;
+                let read = !read || self.has_read(*i, login, departure, step);
+                read.then(|| (*i, login.clone(), step))
+            });
+            due.extend(steps.next());
+        }
+        due
+    }
+
+    /// Whether this pass has read what a step needs: a list that proves something and shows the login
+    /// with our mark, and before a drop, how it was used.
+    fn has_read(&self, i: usize, login: &Login, departure: &Departure, step: Step) -> bool {
+        let shown = departure.shown_since(self.pass.at).is_some();
+        let listed = !self.caps.list || self.pass.list_proves && shown;
+        let asked = || self.pass.uses_asked.contains(&(i, login.clone()));
+        listed && (step == Step::Disable || !self.caps.uses || asked())
+    }
+
+    fn step_due(&self, departure: &Departure, now: Time, held: bool, elder: bool) -> Option<Step> {
         let waits = departure.not_before.is_some_and(|at| at > now);
         if waits || departure.left_alone.is_some() || departure.missing.is_some() {
             return None;
         }
-        if !departure.is_sure(now, &self.settings, self.caps.list) {
+        if !departure.is_sure(&self.settings, self.caps.list) {
             return None;
         }
-        let alone = (held || slot.record.adopted) && !departure.approved;
-        let dropped_at = departure.until(&self.settings)
-            + if self.caps.disable {
-                Duration::ZERO
-            } else {
-                self.settings.grace
-            };
+        let off = departure.phase() == Phase::Off;
+        // Whoever is off already went through the brake.
+        let needs_word = elder || self.is_unguarded() || held && !off;
+        if needs_word && !departure.approved {
+            return None;
+        }
+        let can_disable = self.caps.disable;
         match departure.phase() {
-            Phase::Leaving if alone => None,
-            Phase::Leaving if self.caps.disable => Some(Step::Disable),
-            Phase::Off if departure.shown.is_some_and(|(_, enabled)| enabled) => {
-                Some(Step::Disable)
-            }
-            Phase::Leaving | Phase::Off => (now >= dropped_at).then_some(Step::Remove),
-        }
-    }
-
-    /// Why no removal happens without a person's word, with how many there would be.
-    pub(super) fn removals_held(&self, now: Time) -> Option<(usize, &'static str)> {
-        if self.departing.is_empty() {
-            return None;
-        }
-        let named = self.named();
-        let leaving = self.departing.iter().filter(|i| {
-            let slot = &self.slots[**i];
-            let departure = slot.record.departure.as_deref();
-            departure.is_some_and(Departure::goes_by_itself)
-                && !slot.record.adopted
-                && !named.contains(&slot.record.login)
-        });
-        let leaving = leaving.count();
-        if leaving == 0 {
-            return None;
-        }
-        let recent = self.recently_removed(now);
-        let there = self.slots.iter();
-        let there = there.filter(|s| s.wanted.is_some() || s.kept).count();
-        let (count, before) = (leaving + recent, there + leaving + recent);
-        let why = if there == 0 {
-            "the wish for this provider became empty"
-        } else if count > self.settings.max_removals.max(before / 10) {
-            "more than `max_removals` and more than 10 % of the provider within an hour"
-        } else if count * 2 > before {
-            "more than half of the provider"
-        } else if count + self.others_removed > MESH_MAX {
-            "more than 10 in the whole mesh within an hour"
-        } else {
-            return None;
-        };
-        Some((leaving, why))
-    }
-
-    /// How many logins that existed before us wait for a person to let them go.
-    pub(super) fn adopted_leaving(&self) -> usize {
-        let slots = self.departing.iter().map(|i| &self.slots[*i].record);
-        let waiting = slots.filter(|r| {
-            let departure = r.departure.as_deref();
-            r.adopted && departure.is_some_and(Departure::goes_by_itself)
-        });
-        waiting.count()
-    }
-
-    /// A person lets exactly these go. Others stay held.
-    pub fn approve_removals(&mut self, approval: Approval) {
-        for i in &self.departing {
-            let slot = &mut self.slots[*i];
-            let name = (slot.consumer.clone(), slot.record.login.clone());
-            if let Some(departure) = &mut slot.record.departure
-                && !departure.approved
-                && approval.removals.contains(&name)
-            {
-                departure.approved = true;
-                slot.dirty = true;
+            Phase::Leaving if can_disable => Some(Step::Disable),
+            Phase::Off if departure.shown_since(self.pass.at) == Some(true) => Some(Step::Disable),
+            Phase::Leaving | Phase::Off => {
+                let at = departure.dropped_at(&self.settings, can_disable);
+                (now >= at).then_some(Step::Remove)
             }
         }
-    }
-    /// Who is leaving and still usable, as an approval would name them.
-    pub fn leaving(&self) -> Approval {
-        let slots = self.departing.iter().map(|i| &self.slots[*i]);
-        let leaving = slots.filter(|s| {
-            let departure = s.record.departure.as_ref();
-            departure.is_some_and(|d| d.phase() == Phase::Leaving)
-        });
-        let removals = leaving
-            .map(|s| (s.consumer.clone(), s.record.login.clone()))
-            .collect();
-        Approval { removals }
-    }
-    /// How many logins were switched off here within the last hour without a person's word.
-    pub fn recently_removed(&self, now: Time) -> usize {
-        let recent = self.server.recent_removals.iter();
-        recent.filter(|at| now.since(**at) < BRAKE_WINDOW).count()
     }
 
     /// The outcome of taking away. "Already gone" is success.
@@ -300,7 +262,9 @@ impl Core {
         outcome: Result<(), Error>,
     ) {
         let slot = &mut self.slots[i];
-        let Some(departure) = &mut slot.record.departure else {
+        let login = slot.going().clone();
+        slot.target = None;
+        let Some(departure) = slot.record.departure_of_mut(&login) else {
             return;
         };
         slot.dirty = true;
@@ -312,7 +276,7 @@ impl Core {
                 return;
             }
             Err(error) if !gone => {
-                self.not_taken_away(i, now, error);
+                self.not_taken_away(i, &login, now, error);
                 return;
             }
             _ => {}
@@ -320,12 +284,12 @@ impl Core {
         if step == Step::Disable && !gone {
             departure.off_at = departure.off_at.or(Some(now));
             departure.failures = 0;
+            departure.failed = None;
             departure.not_before = None;
             departure.shown = departure.shown.map(|(at, _)| (at, false));
-            slot.record.failed = None;
             self.happenings.push((i, Happening::SwitchedOff));
         } else {
-            self.retire(i);
+            self.gone(i, &login);
         }
         if counts {
             self.server
@@ -338,18 +302,49 @@ impl Core {
 
     /// It is tried again, more and more rarely, and stands as a condition until it is done. A
     /// login that the adapter says is not ours is left alone.
-    fn not_taken_away(&mut self, i: usize, now: Time, error: Error) {
+    fn not_taken_away(&mut self, i: usize, login: &Login, now: Time, error: Error) {
         self.pass.summary.failed += 1;
-        let slot = &mut self.slots[i];
-        if let Some(departure) = &mut slot.record.departure {
+        if let Some(departure) = self.slots[i].record.departure_of_mut(login) {
             departure.failures = departure.failures.saturating_add(1);
-            let wait = check_interval(&self.settings, departure.failures);
+            let wait: Duration = check_interval(&self.settings, departure.failures);
             departure.not_before = Some(now + wait);
             if error.class() == Class::Exists {
                 departure.left_alone = Some(error.message().to_owned());
             }
+            departure.failed = Some(Box::new(error.clone()));
         }
-        slot.record.failed = Some(Box::new(error.clone()));
         self.happenings.push((i, Happening::Failed(error)));
+    }
+}
+
+impl Slot {
+    /// The login that this pass's step takes away; without one, the login that its record speaks of.
+    pub fn going(&self) -> &Login {
+        self.target.as_ref().unwrap_or(&self.record.login)
+    }
+}
+
+/// A login that leaves, as others read it.
+#[derive(Debug, Clone, Copy)]
+pub struct Leaver<'a> {
+    /// Whose it was.
+    pub consumer: &'a ConsumerName,
+    /// The login.
+    pub login: &'a Login,
+    /// How far it has come.
+    pub departure: &'a Departure,
+    /// It existed before us: only a person lets it go.
+    pub elder: bool,
+}
+
+impl Record {
+    /// The same, with the consumer's name.
+    pub fn leavers<'a>(&'a self, consumer: &'a ConsumerName) -> impl Iterator<Item = Leaver<'a>> {
+        self.departures().map(move |(login, departure)| Leaver {
+            consumer,
+            login,
+            departure,
+            elder: self.is_elder(login),
+        })
     }
 }

@@ -7,14 +7,14 @@ use super::conditions::Seen;
 use super::core::Core;
 use super::record::{Last, Unknown};
 use super::settings::TUG_CHANGES;
-use super::slot::{Happening, SecretState, Slot};
+use super::slot::{Happening, SecretState, Slot, Wanted};
 use crate::answer::{Difference, Differences};
 use crate::condition::{ConditionType, ConditionType as T, Fact, Reason};
 use crate::error::Class;
 use crate::name::ConsumerName;
 use crate::time::Time;
 
-fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
+pub(super) fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
     Fact {
         kind,
         subject: subject.to_owned(),
@@ -46,7 +46,9 @@ impl Core {
         }
         let mut waiting = self.pass.withheld;
         for slot in self.slots.iter().filter(|slot| !slot.is_in_order()) {
-            waiting += usize::from(slot.waits_for_writable().is_some());
+            // Where nothing can be written nothing is removed either: our own login can wait.
+            let own = slot.consumer.is_canary();
+            waiting += usize::from(!own && slot.waits_for_writable().is_some());
             self.slot_facts(slot, now, silent.is_some(), &mut facts);
         }
         if waiting > 0 {
@@ -85,12 +87,7 @@ impl Core {
         if let Some(why) = seen.and_then(|s| s.forgets.as_ref()) {
             facts.push(fact(T::NotDurable, "", Reason::NoPersistence, why.clone()));
         }
-        self.removals_facts(now, facts);
-        if let Some(fails) = &self.list_fails
-            && now.since(fails.since) >= self.settings.unknown_after
-        {
-            facts.push(silent_fact(T::LookUnknown, "", fails, now));
-        }
+        self.outstanding_facts(now, facts);
         if let Some(until) = self.paused_until.filter(|at| *at > now) {
             facts.push(paused("", until, now));
         }
@@ -102,31 +99,6 @@ impl Core {
             let name = slot.consumer.as_str();
             facts.push(fact(T::SwitchedOnAgain, name, Reason::Unexplained, message));
         }
-    }
-
-    fn removals_facts(&self, now: Time, facts: &mut Vec<Fact>) {
-        let adopted = self.adopted_leaving();
-        let (reason, message) = match self.removals_held(now) {
-            Some((count, why)) => {
-                let empty = !self.slots.iter().any(|s| s.wanted.is_some() || s.kept);
-                let reason = if empty {
-                    Reason::EmptyWish
-                } else {
-                    Reason::TooMany
-                };
-                let all = count + adopted;
-                (
-                    reason,
-                    format!("{all} logins would go, and none does: {why}"),
-                )
-            }
-            None if adopted > 0 => {
-                let what = "logins that existed before us would go; only a person lets them";
-                (Reason::Exists, format!("{adopted} {what}"))
-            }
-            None => return,
-        };
-        facts.push(fact(ConditionType::RemovalHeld, "", reason, message));
     }
 
     /// A mass loss is told in one condition, not in ten thousand (H-20).
@@ -149,14 +121,6 @@ impl Core {
         if let Some(until) = slot.paused_until.filter(|at| *at > now) {
             facts.push(paused(name, until, now));
         }
-        if let Some(departure) = &record.departure {
-            let failed = || record.failed.as_ref().map(|error| error.to_string());
-            if let Some(why) = departure.left_alone.clone().or_else(failed) {
-                let message = format!("`{}` should go: {why}", record.login);
-                facts.push(fact(T::RemovalStuck, name, Reason::CallFailed, message));
-            }
-            return;
-        }
         let Some(wanted) = &slot.wanted else { return };
         if let Some(unknown) = &record.unknown
             && !unreachable
@@ -165,27 +129,21 @@ impl Core {
         {
             facts.push(silent_fact(T::LookUnknown, name, unknown, now));
         }
-        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
         if let SecretState::Lost(why) = &wanted.secret {
-            push(T::SecretLost, Reason::NoVersion, why.clone());
+            facts.push(fact(T::SecretLost, name, Reason::NoVersion, why.clone()));
         }
         if record.taken == Some(wanted.digest) {
-            let hint = if wanted.adopt {
-                "; `adopt = true` needs the password that it has"
-            } else {
-                ""
-            };
-            let message = format!("the login `{}` exists and is not ours{hint}", record.login);
-            push(T::LoginTaken, Reason::Exists, message);
+            facts.push(taken_fact(slot, wanted));
         }
-        if !wanted.enabled {
+        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
+        if !wanted.enabled && !slot.consumer.is_canary() {
             let message = format!("`{}` is kept switched off", record.login);
             push(T::DisabledOnPurpose, Reason::AsDeclared, message);
         }
-        self.trouble(slot, now, facts);
+        self.trouble(slot, facts);
     }
 
-    fn trouble(&self, slot: &Slot, now: Time, facts: &mut Vec<Fact>) {
+    fn trouble(&self, slot: &Slot, facts: &mut Vec<Fact>) {
         let name = slot.consumer.as_str();
         let record = &slot.record;
         let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
@@ -200,11 +158,11 @@ impl Core {
             push(T::Braked, Reason::LostAgain, message);
         }
         if record.tug > 0 {
-            let last = record.changes.last();
+            let at: Vec<String> = record.changes.iter().map(|at| at.clock()).collect();
             let message = format!(
-                "changed {TUG_CHANGES} times within an hour after being held, last {} ago: {changed}; \
+                "changed {TUG_CHANGES} times within an hour after being held, at {} UTC: {changed}; \
                  checked every {}",
-                length(last.map_or(Duration::ZERO, |at| now.since(*at))),
+                at.join(", "),
                 every(record.tug)
             );
             push(T::TugOfWar, Reason::ChangedAgain, message);
@@ -248,10 +206,11 @@ impl Core {
         let Some(slot) = self.slot_of(consumer).map(|i| &self.slots[i]) else {
             return Seen::Retired;
         };
-        let leaves = slot.record.departure.is_some();
+        let leaves = slot.record.leaves();
         match kind {
-            T::Paused if slot.wanted.is_some() || leaves => Seen::Good,
-            T::RemovalStuck if leaves || slot.wanted.is_some() => Seen::Good,
+            T::Paused | T::RemovalStuck | T::OrphanInUse if slot.wanted.is_some() || leaves => {
+                Seen::Good
+            }
             _ if slot.kept && slot.wanted.is_none() => Seen::Nothing,
             _ if slot.wanted.is_none() => Seen::Retired,
             _ if !slot.is_ready() => Seen::NotLooked,
@@ -262,8 +221,9 @@ impl Core {
     }
 
     fn saw_server(&self, kind: ConditionType) -> Seen {
-        let asked = self.pass.summary.asked > 0;
-        let heard = asked && self.pass.summary.unknown < self.pass.summary.asked;
+        let (own_asked, own_heard) = self.pass.own;
+        let asked = self.pass.summary.asked > 0 || own_asked;
+        let heard = self.pass.summary.unknown < self.pass.summary.asked || own_heard;
         match kind {
             T::Paused | T::RemovalHeld => Seen::Good,
             _ if self.down => Seen::Nothing,
@@ -272,7 +232,14 @@ impl Core {
             T::BackendUnreachable if self.slots.iter().all(|s| s.wanted.is_none()) => Seen::Retired,
             T::BackendUnreachable if !asked && !self.caps.server => Seen::NotLooked,
             T::MassLoss if !heard => Seen::NotLooked,
-            T::LookUnknown if self.list_fails.is_some() => Seen::Nothing,
+            T::LookUnknown
+                if self.server.list_fails.is_some() || self.server.uses_fail.is_some() =>
+            {
+                Seen::Nothing
+            }
+            T::ListDoubted | T::MarkDamaged if self.caps.list && !self.pass.list_proves => {
+                Seen::NotLooked
+            }
             _ => Seen::Good,
         }
     }
@@ -289,6 +256,28 @@ impl Slot {
     }
 }
 
+/// A login that was left alone; one of ours can be handed over (R-13).
+fn taken_fact(slot: &Slot, wanted: &Wanted) -> Fact {
+    let (name, record) = (slot.consumer.as_str(), &slot.record);
+    let words = record.taken_words(&slot.consumer);
+    let hint = match wanted.adopt {
+        true => "; taking it over needs the password that it has",
+        false => "",
+    };
+    let action = record.taken_from.is_some().then(|| {
+        format!("`mesh adopt {name} PROVIDER` hands it over, with the password that it has.")
+    });
+    Fact {
+        action,
+        ..fact(
+            T::LoginTaken,
+            name,
+            Reason::Exists,
+            format!("{words}{hint}"),
+        )
+    }
+}
+
 /// How it differs, in words.
 pub(super) fn what_differs(differences: Differences, detail: &str) -> String {
     match detail {
@@ -298,7 +287,7 @@ pub(super) fn what_differs(differences: Differences, detail: &str) -> String {
 }
 
 /// A length for people: seconds below a minute, else whole minutes.
-fn length(length: Duration) -> String {
+pub(super) fn length(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => format!("{} min", seconds / 60),
@@ -306,7 +295,12 @@ fn length(length: Duration) -> String {
 }
 
 /// No answer for so long, and why.
-fn silent_fact(kind: ConditionType, subject: &str, unknown: &Unknown, now: Time) -> Fact {
+pub(super) fn silent_fact(
+    kind: ConditionType,
+    subject: &str,
+    unknown: &Unknown,
+    now: Time,
+) -> Fact {
     let age = now.since(unknown.since).as_secs();
     let message = format!("no answer for {age} s: {}", unknown.why);
     fact(kind, subject, reason_of(unknown.class), message)

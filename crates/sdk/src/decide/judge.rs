@@ -44,7 +44,7 @@ fn claim(slot: &Slot, lost: &Lost) -> Claim {
 impl Core {
     /// The call failed: nothing is re-applied, and it is asked again next time (H-7).
     pub(super) fn unknown(&mut self, i: usize, since: Time, error: &Error) {
-        self.pass.summary.unknown += 1;
+        self.pass.summary.unknown += self.counts(i);
         let slot = &mut self.slots[i];
         slot.todo = None;
         let why: Box<str> = error.message().into();
@@ -86,7 +86,7 @@ impl Core {
     /// Held: the brake is reset (H-11), what is not in the record yet is adopted without a write (H-2).
     pub(super) fn held(&mut self, i: usize, now: Time, held: Held) {
         self.answered(i, now, true);
-        self.pass.summary.held += 1;
+        self.pass.summary.held += self.counts(i);
         self.note_held(i, now, held);
         if self.is_other_server() {
             return;
@@ -100,7 +100,7 @@ impl Core {
         let waited = (record.awaiting_check, record.strikes, record.failures);
         let stood = (
             record.failed.take().is_some(),
-            record.taken.take().is_some(),
+            record.taken.take().is_some() | record.taken_from.take().is_some(),
         );
         slot.dirty |= (waited, stood, record.run) != ((false, 0, 0), (false, false), run_no);
         record.awaiting_check = false;
@@ -163,7 +163,7 @@ impl Core {
     /// Lost: counted for brake and tug, and applied again on this pass if it is ours or free.
     pub(super) fn lost(&mut self, i: usize, now: Time, lost: Lost) {
         self.answered(i, now, false);
-        self.pass.summary.lost += 1;
+        self.pass.summary.lost += self.counts(i);
         if self.is_other_server() {
             self.note_lost(i, now, &lost);
             return;
@@ -230,7 +230,19 @@ impl Core {
         }
     }
 
+    /// Whether the login that a look found was made by us for another consumer: with its password it is
+    /// handed over, and stays one of ours.
+    fn is_handed_over(&self, i: usize, lost: &Lost) -> bool {
+        let MarkSeen::OursFor(former) = &lost.mark else {
+            return false;
+        };
+        let login = &self.slots[i].record.login;
+        let former = self.slot_of(former).map(|j| &self.slots[j].record);
+        former.is_some_and(|record| record.had(login) && !record.is_elder(login))
+    }
+
     fn react(&mut self, i: usize, now: Time, lost: &Lost) {
+        let handed_over = self.is_handed_over(i, lost);
         let slot = &mut self.slots[i];
         let claim = claim(slot, lost);
         let (applied, known) = (slot.is_applied(), slot.is_known());
@@ -240,6 +252,10 @@ impl Core {
         if claim == Claim::Taken {
             let news = slot.record.taken != Some(wanted.digest);
             slot.record.taken = Some(wanted.digest);
+            slot.record.taken_from = match &lost.mark {
+                MarkSeen::OursFor(former) => Some(former.clone()),
+                _ => None,
+            };
             slot.record.not_before = Some(now + BRAKE_MAX);
             slot.dirty = true;
             if news {
@@ -247,7 +263,12 @@ impl Core {
             }
             return;
         }
-        slot.dirty |= slot.record.taken.take().is_some();
+        if slot.record.taken.take().is_some() {
+            // What waited for that waits no more, whatever the clock does until it is applied (O-37).
+            slot.record.taken_from = None;
+            slot.record.not_before = None;
+            slot.dirty = true;
+        }
         let step = match &wanted.secret {
             SecretState::Lost(_) => return,
             SecretState::New if known || claim != Claim::Free => {
@@ -261,7 +282,7 @@ impl Core {
                 (false, _) => Why::Changed,
             }),
         };
-        slot.adopting = claim == Claim::Adopting;
+        slot.adopting = claim == Claim::Adopting && !handed_over;
         slot.todo = Some(step);
         self.pass.todo.push(i);
     }

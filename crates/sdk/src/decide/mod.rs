@@ -6,7 +6,7 @@
 //!
 //! [`Core`] is one provisioner's decisions. A pass goes through it in this order:
 //! [`Core::server_seen`] → [`Core::begin`] → [`Core::listed`] if the plan says so →
-//! [`Core::answer`] for each that was asked → [`Core::steps`] → (mint → [`Core::secret_ready`] → [`Core::steps`] again) → intents are stored → effects →
+//! [`Core::answer`] for each that was asked → [`Core::used`] for each of [`Core::uses_to_ask`] → [`Core::steps`] → (mint → [`Core::secret_ready`] → [`Core::steps`] again) → intents are stored → effects →
 //! [`Core::effect`] → look again → [`Core::looked_again`] → [`Core::end`].
 
 mod act;
@@ -16,22 +16,29 @@ mod core;
 mod depart;
 mod departure;
 mod facts;
+mod guards;
 pub mod hints;
 mod judge;
+mod listed;
+mod outstanding;
 mod pass;
 mod record;
 mod server;
 mod settings;
 mod slot;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod views;
 mod wish;
 
 pub use self::brake::backoff;
 pub use self::core::{Core, Mode, PassEnd, PassPlan, ServerRecord, Stored, Summary};
-pub use self::depart::Approval;
-pub use self::departure::{Departure, Phase};
+pub use self::depart::{Leaver, Retired};
+pub use self::departure::{Departure, Phase, Used};
+pub use self::guards::Approval;
+pub use self::listed::Strangers;
 pub use self::record::{Last, Record, Unknown};
 pub use self::settings::Settings;
 pub use self::slot::{Happening, SecretState, Slot, State, Step, Wanted, WholeWish, Why};

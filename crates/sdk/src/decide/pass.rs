@@ -43,9 +43,12 @@ impl Core {
         self.pass.mode = Some(mode);
         self.pass.plan.clone_from(&ask);
         let list = !self.down && !self.is_other_server() && self.wants_list(now);
-        if !list && !self.down {
-            // Nothing is to be listed any more: that it could not be is nobody's trouble.
-            self.list_fails = None;
+        // What is asked for no more is nobody's trouble.
+        if !self.caps.list {
+            self.server_dirty |= self.server.list_fails.take().is_some();
+        }
+        if !self.caps.uses || self.departing.is_empty() {
+            self.server_dirty |= self.server.uses_fail.take().is_some();
         }
         PassPlan { mode, ask, list }
     }
@@ -58,6 +61,7 @@ impl Core {
         let mut due = Vec::with_capacity(if regular { self.slots.len() } else { 0 });
         for (i, slot) in self.slots.iter_mut().enumerate() {
             slot.todo = None;
+            slot.target = None;
             slot.planned = false;
             slot.adopting = false;
             slot.before = None;
@@ -96,7 +100,7 @@ impl Core {
     /// The server does not answer: nobody can be asked, and that is told once, not for each (C-6).
     fn all_unknown(&mut self, due: &[usize]) {
         self.pass.asking_ended = true;
-        self.pass.summary.unknown = due.len();
+        self.pass.summary.unknown = self.counted(due);
         let Some(down) = self.server.down.clone() else {
             return;
         };
@@ -159,7 +163,10 @@ impl Core {
             slot.asked_at = Some(self.pass.at);
         }
         self.pass.open -= 1;
-        self.pass.summary.asked += 1;
+        self.pass.summary.asked += self.counts(i);
+        if self.counts(i) == 0 {
+            self.pass.own = (true, answer.is_ok());
+        }
         match answer {
             Ok(Answer::Held(held)) => self.held(i, now, held),
             Ok(Answer::Lost(lost)) => self.lost(i, now, *lost),
@@ -168,6 +175,14 @@ impl Core {
                 self.unknown(i, now, &error);
             }
         }
+    }
+
+    /// Whether a slot counts in numbers: our own login does not.
+    pub(super) fn counts(&self, i: usize) -> usize {
+        usize::from(!self.slots[i].consumer.is_canary())
+    }
+    fn counted(&self, which: &[usize]) -> usize {
+        which.iter().map(|i| self.counts(*i)).sum()
     }
 
     /// The bulk call hung: whoever has no answer yet is not asked on this pass (H-9).
@@ -237,7 +252,13 @@ impl Core {
 
     /// Ends a pass.
     pub fn end(&mut self, now: Time) -> PassEnd {
-        self.pass.summary.not_asked = self.pass.open;
+        self.pass.summary.not_asked = match self.pass.open {
+            0 => 0,
+            _ => {
+                let open = self.pass.plan.iter().filter(|i| self.slots[**i].planned);
+                open.map(|i| self.counts(*i)).sum()
+            }
+        };
         self.note_not_asked(now);
         self.note_bulk();
         let mut next_at = self.regular_at;
@@ -298,7 +319,7 @@ impl Core {
         let before = self.server.bulk_timeouts;
         self.server.bulk_timeouts = match self.pass.mode {
             Some(Mode::Bulk) if self.pass.bulk_hung => before + 1,
-            _ if self.pass.summary.asked == 0 => before,
+            _ if self.pass.summary.asked == 0 && !self.pass.own.0 => before,
             _ => 0,
         };
         self.server_dirty |= before != self.server.bulk_timeouts;

@@ -1,5 +1,6 @@
 //! What is remembered of one consumer from pass to pass and from process to process (H-24).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use super::departure::Departure;
 use super::settings::Settings;
 use crate::answer::{Differences, Proof};
 use crate::error::{Class, Error};
-use crate::name::Login;
+use crate::name::{ConsumerName, Login};
 use crate::provision::Digest;
 use crate::time::Time;
 
@@ -67,12 +68,21 @@ pub struct Record {
     /// The wish that met a login which is not ours (H-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<Digest>,
+    /// Whose of ours that login is, by its mark: a person may hand it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<ConsumerName>,
     /// Asked for no more: how far its removal has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departure: Option<Box<Departure>>,
     /// Logins that this consumer had before and that still work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<Login>,
+    /// Others of its logins that leave: a departure is of a login, not of a consumer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<Login, Departure>,
+    /// Those of the superseded and the others that existed before us.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elders: Vec<Login>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -119,6 +129,23 @@ pub struct Unknown {
     pub why: Box<str>,
 }
 
+impl Unknown {
+    /// A call of the server as a whole failed, again or for the first time. Answers whether that is news
+    /// to be stored.
+    pub(super) fn note(fails: &mut Option<Box<Unknown>>, now: Time, error: &Error) -> bool {
+        let before = fails.take();
+        let news = before
+            .as_ref()
+            .is_none_or(|before| before.class != error.class());
+        *fails = Some(Box::new(Unknown {
+            since: before.map_or(now, |before| before.since),
+            class: error.class(),
+            why: error.message().into(),
+        }));
+        news
+    }
+}
+
 impl Record {
     /// A record that says nothing yet.
     pub fn new(login: Login) -> Self {
@@ -140,9 +167,51 @@ impl Record {
             failed: None,
             not_before: None,
             taken: None,
+            taken_from: None,
             departure: None,
             superseded: Vec::new(),
+            others: BTreeMap::new(),
+            elders: Vec::new(),
         }
+    }
+    /// A record that says nothing of its login any more, and keeps what it says of its others.
+    pub(super) fn without_its_login(&mut self) -> Self {
+        Self {
+            superseded: std::mem::take(&mut self.superseded),
+            others: std::mem::take(&mut self.others),
+            elders: std::mem::take(&mut self.elders),
+            ..Self::new(self.login.clone())
+        }
+    }
+    /// Every login of this consumer that leaves, and how far that has come.
+    pub fn departures(&self) -> impl Iterator<Item = (&Login, &Departure)> {
+        let own = self.departure.as_deref().map(|d| (&self.login, d));
+        own.into_iter().chain(&self.others)
+    }
+    pub(super) fn departures_mut(&mut self) -> impl Iterator<Item = (&Login, &mut Departure)> {
+        let own = self.departure.as_deref_mut().map(|d| (&self.login, d));
+        own.into_iter().chain(&mut self.others)
+    }
+    /// How far the departure of one of its logins has come, if it leaves.
+    pub fn departure_of(&self, login: &Login) -> Option<&Departure> {
+        match &self.departure {
+            Some(departure) if self.login == *login => Some(departure),
+            _ => self.others.get(login),
+        }
+    }
+    pub(super) fn departure_of_mut(&mut self, login: &Login) -> Option<&mut Departure> {
+        match &mut self.departure {
+            Some(departure) if self.login == *login => Some(departure),
+            _ => self.others.get_mut(login),
+        }
+    }
+    /// Whether any login of this consumer leaves.
+    pub fn leaves(&self) -> bool {
+        self.departure.is_some() || !self.others.is_empty()
+    }
+    /// Whether one of its logins existed before us: then only a person lets it go.
+    pub fn is_elder(&self, login: &Login) -> bool {
+        self.adopted && self.login == *login || self.elders.contains(login)
     }
     /// Ends brake, tug, delay and "taken": a changed wish or a person's word did (H-3, H-11). Answers
     /// whether there was anything to end.
@@ -162,6 +231,7 @@ impl Record {
         self.failed = None;
         self.not_before = None;
         self.taken = None;
+        self.taken_from = None;
         stood
     }
     /// Forgets that it was held, and keeps that the login is ours: it was switched off on purpose, and
@@ -171,6 +241,21 @@ impl Record {
             self.intent = Some(applied);
         }
         self.last = Last::Never;
+    }
+    /// Whose a login is that was left alone, for people.
+    pub fn taken_words(&self, consumer: &ConsumerName) -> String {
+        let login = self.login.as_str().escape_debug();
+        match &self.taken_from {
+            Some(former) if former == consumer => {
+                format!("the login `{login}` is this consumer's under another provider's name")
+            }
+            Some(former) => format!("the login `{login}` is `{former}`'s, of this mesh"),
+            None => format!("the login `{login}` exists and is not ours"),
+        }
+    }
+    /// Whether one of this consumer's logins, now or before, is this one.
+    pub fn had(&self, login: &Login) -> bool {
+        self.claims(login) || self.superseded.contains(login) || self.departure_of(login).is_some()
     }
     /// Whether it is braked: lost again after success, or in a tug of war.
     pub fn is_braked(&self) -> bool {
@@ -203,7 +288,7 @@ impl Record {
             Last::Never => {}
             Last::Held { since: at, .. } | Last::Lost { at, .. } => *at = at.not_after(now),
         }
-        if let Some(departure) = &mut self.departure {
+        for (_, departure) in self.departures_mut() {
             departure.clamp(now);
         }
     }

@@ -83,7 +83,17 @@ impl Core {
             let blank = Record::new(slot.record.login.clone());
             let old = std::mem::replace(&mut slot.record, blank);
             slot.record.superseded = old.superseded;
+            slot.record.elders = old.elders;
             slot.record.adopted = old.adopted;
+            for (login, departure) in old.others {
+                // What a person said of a login was said of the other server's.
+                if departure.retired {
+                    slot.record.superseded.push(login);
+                } else {
+                    let anew = Departure::new(self.pass.at);
+                    slot.record.others.insert(login, anew);
+                }
+            }
             if old.departure.is_some() {
                 // Without a list nothing says that it is ours there: a person does, or it stays (H-18).
                 slot.record.adopted |= !self.caps.list;

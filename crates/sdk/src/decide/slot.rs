@@ -47,6 +47,11 @@ pub struct WholeWish {
     /// Consumers that the manifest names but whose entry is refused or whose password source cannot be
     /// read: they keep the wish they had, and never count as gone (O-28, O-29).
     pub kept: Vec<ConsumerName>,
+    /// Part of it could not be read, and nobody knows whom that names: nobody leaves on its account
+    ///
+    pub partial: bool,
+    /// Logins of the same server that other providers' wishes name: none of them is taken away.
+    pub elsewhere: Vec<Login>,
 }
 
 /// One consumer in the core.
@@ -68,6 +73,8 @@ pub struct Slot {
     pub(super) paused_until: Option<Time>,
     /// What this pass decided for it so far.
     pub(super) todo: Option<Step>,
+    /// The login that a removal of this pass is about.
+    pub(super) target: Option<Login>,
     /// `create` must run once although nothing was seen: the adapter cannot be asked (H-10).
     pub(super) blind: Option<Why>,
     /// Planned on this pass, and not answered yet.
@@ -101,6 +108,7 @@ impl Slot {
             waits_since: None,
             paused_until: None,
             todo: None,
+            target: None,
             blind: None,
             planned: false,
             soon: false,
@@ -125,7 +133,7 @@ impl Slot {
     pub fn is_retired(&self) -> bool {
         self.wanted.is_none()
             && !self.kept
-            && self.record.departure.is_none()
+            && !self.record.leaves()
             && self.record.superseded.is_empty()
     }
     /// Whether what was applied is what is asked: then a difference is a loss, else a change.
@@ -253,4 +261,8 @@ pub enum Happening {
     CameBack,
     /// Its login changed; the old one is kept.
     Superseded(Login),
+    /// A person lets a login go that its consumer had before.
+    Retired(Login),
+    /// A login that was to leave is another consumer's or provider's now.
+    HandedOver(Login),
 }

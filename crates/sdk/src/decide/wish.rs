@@ -1,6 +1,6 @@
 //! The wish: what is asked for, what changed, and what people say about it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::core::Core;
 use super::record::Record;
@@ -17,8 +17,9 @@ impl Core {
     /// begins to leave; nothing is taken away here.
     pub fn set_wish(&mut self, wish: WholeWish, now: Time) {
         self.generation = wish.generation;
-        self.wish_read = true;
-        let kept: HashSet<ConsumerName> = wish.kept.into_iter().collect();
+        self.wish_whole = !wish.partial;
+        self.kept = wish.kept.into_iter().collect();
+        self.elsewhere = wish.elsewhere.into_iter().collect();
         let mut named = vec![false; self.slots.len()];
         let mut new = Vec::new();
         for wanted in wish.wanted {
@@ -27,16 +28,24 @@ impl Core {
                     let i = *i;
                     named[i] = true;
                     self.want(i, wanted);
+                    if self.departing.contains(&i) && self.wish_whole {
+                        self.unwanted_still(i, now);
+                    }
                 }
                 None => new.push(wanted),
             }
         }
         for (i, named) in named.into_iter().enumerate() {
-            let kept = kept.contains(&self.slots[i].consumer);
-            self.slots[i].kept = kept && !named;
+            let slot = &mut self.slots[i];
+            let kept = self.kept.contains(&slot.consumer);
+            // Who is named where nobody can read it neither begins to leave nor comes back.
+            let known = slot.wanted.is_some() || slot.record.claims(&slot.record.login);
+            let perhaps = wish.partial && known && slot.record.departure.is_none();
+            slot.kept = !named && (kept || perhaps);
             match (named, kept) {
                 (true, _) => {}
                 (false, true) => self.stays(i),
+                (false, false) if wish.partial => {}
                 (false, false) => self.unwanted(i, now),
             }
         }
@@ -70,29 +79,16 @@ impl Core {
         i
     }
 
-    /// Whoever leaves and is named again does not leave. Was it switched off already, then the
-    /// ordinary create switches it on again, and that is no loss.
-    fn stays(&mut self, i: usize) {
-        let slot = &mut self.slots[i];
-        let Some(departure) = slot.record.departure.take() else {
-            return;
-        };
-        slot.record.release();
-        if departure.off_at.is_some() {
-            slot.record.apply_again();
-        }
-        slot.dirty = true;
-        self.departing.remove(&i);
-        self.happenings.push((i, Happening::CameBack));
-    }
-
     fn want(&mut self, i: usize, wanted: Wanted) {
         if self.slots[i].wanted.as_ref() == Some(&wanted) {
             return;
         }
         self.stays(i);
         self.forget_this_pass(i);
-        if self.slots[i].record.login != wanted.login {
+        let record = &self.slots[i].record;
+        let others =
+            record.superseded.contains(&wanted.login) || record.others.contains_key(&wanted.login);
+        if record.login != wanted.login || others {
             self.supersede(i, &wanted);
         }
         let slot = &mut self.slots[i];
@@ -123,21 +119,32 @@ impl Core {
     fn supersede(&mut self, i: usize, wanted: &Wanted) {
         let slot = &mut self.slots[i];
         let old = slot.record.login.clone();
-        let claimed = slot.record.claims(&old);
-        let mut superseded = std::mem::take(&mut slot.record.superseded);
-        let before = superseded.len();
-        superseded.retain(|login| *login != wanted.login);
-        let was_ours = superseded.len() < before;
+        let claimed = slot.record.claims(&old) && old != wanted.login;
+        let elder = slot.record.is_elder(&old);
+        let mut rest = slot.record.without_its_login();
+        let before = rest.superseded.len() + rest.others.len();
+        rest.superseded.retain(|login| *login != wanted.login);
+        rest.others.remove(&wanted.login);
+        let was_ours = rest.superseded.len() + rest.others.len() < before;
+        let adopted = rest.elders.contains(&wanted.login);
+        rest.elders.retain(|login| *login != wanted.login);
         if claimed {
-            superseded.push(old.clone());
+            rest.superseded.push(old.clone());
+            if elder {
+                rest.elders.push(old.clone());
+            }
         }
         slot.record = Record {
-            superseded,
+            login: wanted.login.clone(),
             // A login that it had before is ours still (H-18).
             intent: was_ours.then_some(wanted.digest),
-            ..Record::new(wanted.login.clone())
+            adopted,
+            ..rest
         };
         slot.dirty = true;
+        if !slot.record.leaves() {
+            self.departing.remove(&i);
+        }
         if claimed {
             self.happenings.push((i, Happening::Superseded(old)));
         }
@@ -166,12 +173,23 @@ impl Core {
                 continue;
             }
             slot.dirty |= slot.record.release();
-            if let Some(departure) = &mut slot.record.departure {
+            for (_, departure) in slot.record.departures_mut() {
                 slot.dirty |= departure.release();
             }
             if slot.wanted.is_some() {
                 slot.soon = true;
                 slot.blind = blind.then_some(Why::Word).or(slot.blind);
+            }
+        }
+    }
+    /// Somebody says that it is well now (C-7): one consumer, or all, are asked on the next pass, also
+    /// those whose next look is an hour away. No brake ends and no count: the look decides.
+    pub fn look_now(&mut self, consumer: Option<&ConsumerName>) {
+        self.all_due = true;
+        for slot in &mut self.slots {
+            if consumer.is_none_or(|c| *c == slot.consumer) && slot.wanted.is_some() {
+                slot.dirty |= slot.record.not_before.take().is_some();
+                slot.soon = true;
             }
         }
     }

@@ -375,7 +375,7 @@ impl Provisioner {
 
     async fn take_away(&self, i: usize, step: Step) -> Effect {
         let slot = &self.core.slots()[i];
-        let login = Departing::new(slot.consumer.clone(), slot.record.login.clone());
+        let login = Departing::new(slot.consumer.clone(), slot.going().clone());
         let cx = self.cx(false);
         let deadline = self.core.settings().apply_timeout;
         let (adapter, stop) = (&self.parts.adapter, &self.parts.stop);

@@ -8,6 +8,7 @@ use crate::adapter::{Cx, Sink};
 use crate::answer::Answer;
 use crate::error::{Class, Error};
 use crate::handle::Asked;
+use crate::provision::Departing;
 
 type Answers = Vec<Option<Result<Answer, Error>>>;
 
@@ -39,7 +40,7 @@ impl Provisioner {
         self.core.server_seen(self.now(), seen);
     }
 
-    /// The server's list, while something is leaving.
+    /// The server's list.
     pub(super) async fn list(&mut self) {
         let cx = self.cx(false);
         let deadline = self.core.settings().apply_timeout;
@@ -50,6 +51,54 @@ impl Provisioner {
         };
         let listed = listed.map_err(|error| scrub_error(&self.parts.scrub, error));
         self.core.listed(self.now(), listed.as_deref());
+        self.make_room();
+    }
+
+    /// A list shows consumers that nobody knew: each gets its place, with the revision that its record
+    /// may have.
+    fn make_room(&mut self) {
+        let slots = self.core.slots();
+        for slot in &slots[self.revs.len()..] {
+            self.revs.push(self.asleep.remove(&slot.consumer));
+        }
+        self.wishes.resize(slots.len(), None);
+    }
+
+    /// How logins that leave are used, before the steps that would take them away.
+    pub(super) async fn ask_for_uses(&mut self) {
+        let asked = self.core.uses_to_ask(self.now());
+        if asked.is_empty() || self.is_stopping() {
+            return;
+        }
+        let slots = self.core.slots();
+        let departing = asked.iter().map(|(i, login)| {
+            let consumer = slots[*i].consumer.clone();
+            Departing::new(consumer, login.clone())
+        });
+        let departing: Vec<Departing> = departing.collect();
+        let cx = self.cx(false);
+        let deadline = self.core.settings().apply_timeout;
+        let call = self.parts.adapter.uses(&cx, &departing);
+        let uses = tokio::select! {
+            uses = within(deadline, "who is in use", call) => uses,
+            () = self.parts.stop.cancelled() => return,
+        };
+        let uses = uses.and_then(|uses| {
+            if uses.len() == asked.len() {
+                return Ok(uses);
+            }
+            let what = format!("asked for {} logins, told of {}", asked.len(), uses.len());
+            Err(Error::new(Class::Bug, what))
+        });
+        let scrub = &self.parts.scrub;
+        let uses = uses.map_err(|error| scrub_error(scrub, error));
+        let uses = uses.map(|mut uses| {
+            for used in uses.iter_mut().flatten() {
+                used.how = scrub(&used.how);
+            }
+            uses
+        });
+        self.core.used(self.now(), &asked, uses.as_deref());
     }
 
     /// Asks for all of them with one call (H-16). What was answered before a cut-off counts. If the

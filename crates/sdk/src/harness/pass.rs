@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Provisioner, StoreFault};
 use crate::bus::Fault;
-use crate::condition::Condition;
+use crate::condition::{Condition, Fact};
 use crate::decide::conditions::{Change, Seen};
 use crate::decide::{Happening, Mode, PassEnd, State, Step, Summary};
 use crate::event::{Event, EventKind, Fold};
@@ -39,6 +39,8 @@ pub struct Looked {
     pub steps: Vec<(usize, Step)>,
     /// In numbers.
     pub summary: Summary,
+    /// What it found and cannot fix.
+    pub facts: Vec<Fact>,
 }
 
 impl Provisioner {
@@ -72,6 +74,7 @@ impl Provisioner {
         Looked {
             steps,
             summary: end.summary,
+            facts: end.facts,
         }
     }
 
@@ -89,6 +92,7 @@ impl Provisioner {
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
         }
+        self.ask_for_uses().await;
     }
 
     fn scrub_fault(&self, fault: StoreFault) -> StoreFault {
@@ -103,7 +107,8 @@ impl Provisioner {
 
     fn report(&self, began: Time, end: &PassEnd) -> PassReport {
         let mut states = std::collections::BTreeMap::new();
-        for slot in self.core.slots().iter().filter(|s| s.wanted.is_some()) {
+        let slots = self.core.slots().iter();
+        for slot in slots.filter(|s| s.wanted.is_some() && !s.consumer.is_canary()) {
             *states.entry(slot.state()).or_insert(0) += 1;
         }
         let at = self.now();

@@ -231,13 +231,16 @@ impl Provisioner {
             T::DisabledOnPurpose,
             T::RemovalHeld,
             T::RemovalStuck,
+            T::OrphanInUse,
+            T::ListDoubted,
+            T::MarkDamaged,
             T::Paused,
         ];
         Declared {
             class: "provisioner",
             compares_against: "the backend",
             repairs: "login, password, grants, mark, and whether it is enabled, by the ordinary create",
-            may_take_away: "the login of a consumer that left the wish: disabled after `remove_after`, \
+            may_take_away: "a login with our mark that no wish names: disabled after `remove_after`, \
                             dropped after `grace`; never data",
             blind_spots: "what changes and changes back between two looks; rights that `values` cannot \
                           express; consumers of adapters that cannot be asked",

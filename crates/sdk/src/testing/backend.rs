@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Trace, lock};
-use crate::adapter::{Adapter, Capabilities, Cx, Listed, Server, Sink};
+use crate::adapter::{Adapter, Capabilities, Cx, Listed, Server, Sink, Use};
 use crate::answer::{Answer, Difference, Differences, Lost, MarkSeen, Proof};
 use crate::error::{Class, Error};
-use crate::mark::{Marker, Owner};
+use crate::mark::Marker;
 use crate::name::Login;
 use crate::provision::{Departing, Provision};
 
@@ -30,6 +30,7 @@ pub enum Call {
     Disable,
     Remove,
     List,
+    Uses,
     Hint,
 }
 
@@ -102,6 +103,7 @@ struct State {
     logins: HashMap<String, FakeLogin>,
     scripts: HashMap<(Call, String), VecDeque<(Act, bool)>>,
     made: Vec<Made>,
+    used: HashMap<String, Use>,
 }
 
 impl FakeBackend {
@@ -115,7 +117,7 @@ impl FakeBackend {
             disable: true,
             list: true,
             hint: true,
-            two_passwords: false,
+            ..Capabilities::none()
         };
         let server = Server {
             version: "Fake 1".into(),
@@ -129,6 +131,7 @@ impl FakeBackend {
             logins: HashMap::new(),
             scripts: HashMap::new(),
             made: Vec::new(),
+            used: HashMap::new(),
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -163,6 +166,12 @@ impl FakeBackend {
     /// Changes what the server says of itself, or that it says nothing.
     pub fn set_server(&self, change: impl FnOnce(&mut Result<Server, Error>)) {
         change(&mut lock(&self.state).server);
+    }
+    /// From now on it tells of this use of a login, or of none.
+    pub fn set_use(&self, login: &str, used: Option<Use>) {
+        let mut state = lock(&self.state);
+        state.used.remove(login);
+        state.used.extend(used.map(|used| (login.to_owned(), used)));
     }
     /// The server restarts and forgets every login.
     pub fn restart(&self) {
@@ -420,18 +429,19 @@ impl Adapter for FakeBackend {
         self.enter(Call::List, "").await?;
         let state = lock(&self.state);
         let listed = state.logins.iter().map(|(name, login)| {
-            let owner = login.mark.as_deref().map(|text| marker.owner(text));
-            let mark = match owner {
-                None | Some(Owner::Nobody) => MarkSeen::None,
-                Some(Owner::Ours { consumer, .. }) => MarkSeen::OursFor(consumer),
-                Some(Owner::Foreign) => MarkSeen::Foreign,
-                Some(Owner::Damaged) => MarkSeen::Damaged,
-            };
+            let mark = login.mark.as_deref().map(|text| marker.listed(text));
+            let mark = mark.unwrap_or(MarkSeen::None);
             let login_name =
                 Login::new(name).map_err(|error| Error::new(Class::Bug, error.to_string()))?;
             Ok(Listed::new(login_name, mark, login.enabled))
         });
         listed.collect()
+    }
+    async fn uses(&self, _cx: &Cx, logins: &[Departing]) -> Result<Vec<Option<Use>>, Error> {
+        self.enter(Call::Uses, "").await?;
+        let state = lock(&self.state);
+        let told = logins.iter().map(|one| state.used.get(one.login.as_str()));
+        Ok(told.map(|used| used.cloned()).collect())
     }
     async fn hint(&self, _cx: &Cx) -> Result<(), Error> {
         self.enter(Call::Hint, "").await?;

@@ -120,7 +120,7 @@ async fn h9_a_server_that_hangs_in_every_create_does_not_keep_the_loop_for_hours
 
 #[tokio::test(start_paused = true)]
 async fn h9_a_hanging_removal_ends_nothing_but_itself() {
-    let mut world = World::many(30);
+    let mut world = World::many(30).guarded();
     world.settings.remove_after = MINUTE;
     let mut loop_ = world.settled().await;
     world.backend.always(Call::Disable, "c28", Act::Hang);
@@ -424,7 +424,7 @@ async fn h25_a_login_that_is_switched_on_again_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn r6_who_leaves_is_switched_off_once_and_dropped_once() {
-    let mut world = World::many(20);
+    let mut world = World::many(20).guarded();
     let mut loop_ = world.settled().await;
     world.needs.truncate(19);
     world.generation = 2;
@@ -441,7 +441,7 @@ async fn r6_who_leaves_is_switched_off_once_and_dropped_once() {
     assert_eq!(steps[5], (0, 0), "it works on for a while");
     assert_eq!(steps[60], (1, 0));
     assert_eq!(steps[26 * 60 - 1], (1, 1));
-    assert_eq!(world.backend.len(), 19);
+    assert_eq!(world.backend.len(), 20, "with our own");
     // Its record says nothing any more, and its return is a new consumer's.
     let mut again = World {
         generation: 3,
@@ -449,5 +449,5 @@ async fn r6_who_leaves_is_switched_off_once_and_dropped_once() {
     };
     again.needs.push(Need::given("c19"));
     again.apply().await.expect("a pass");
-    assert_eq!(again.backend.len(), 20);
+    assert_eq!(again.backend.len(), 21);
 }

@@ -9,7 +9,7 @@ use crate::support::{MINUTE, Need, World, states};
 /// One consumer of each sort that a pass can meet, and a stranger's login.
 async fn eventful(singly: bool) -> World {
     let needs = ["old", "changed", "leaving", "fine", "well"];
-    let mut world = World::of(&needs);
+    let mut world = World::of(&needs).guarded();
     if singly {
         world = world.singly();
     }
@@ -147,6 +147,7 @@ async fn h23_the_order_of_one_apply() {
         let look = if singly { "Holds web" } else { "HoldsAll " };
         let expected = [
             "backend: Server ".to_owned(),
+            "backend: List ".to_owned(),
             format!("backend: {look}"),
             format!("bus: write {n} to record"),
             format!("bus: written {n} to record"),

@@ -5,6 +5,7 @@
 mod applying;
 mod asking;
 mod crash;
+mod reverse;
 mod store;
 mod support;
 mod telling;

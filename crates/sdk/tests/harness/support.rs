@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub(crate) needs: Vec<Need>,
     pub(crate) generation: u64,
     pub(crate) provider: String,
+    /// Our own login is asked for, without which nothing is removed.
+    pub(crate) canary: bool,
     pub(crate) scrub: Scrub,
     pub(crate) stop: CancellationToken,
 }
@@ -109,6 +111,7 @@ impl World {
             needs,
             generation: 1,
             provider: "cache".into(),
+            canary: false,
             scrub: Arc::new(|text: &str| text.replace("planted", "***")),
             stop: CancellationToken::new(),
         }
@@ -116,6 +119,11 @@ impl World {
     /// The same world with a backend of other abilities.
     pub(crate) fn able(mut self, change: impl FnOnce(&mut mesh_sdk::Capabilities)) -> Self {
         self.backend = self.backend.with(change);
+        self
+    }
+    /// With our own login on it.
+    pub(crate) fn guarded(mut self) -> Self {
+        self.canary = true;
         self
     }
     /// One by one only.
@@ -132,7 +140,12 @@ impl World {
             },
             ..ProviderWish::default()
         };
-        for need in &self.needs {
+        let own = Need {
+            name: ConsumerName::canary(),
+            enabled: false,
+            ..Need::given("own")
+        };
+        for need in self.needs.iter().chain(self.canary.then_some(&own)) {
             let password = need
                 .password
                 .clone()

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mesh_sdk::adapter::{Listed, Server};
+use mesh_sdk::adapter::{Listed, Server, Use};
 use mesh_sdk::{
-    Answer, Class, ConsumerName, Difference, Differences, Error, Login, Lost, MarkSeen, Proof,
+    Answer, Class, ConsumerName, Difference, Differences, Error, Login, Lost, MarkSeen, Proof, Time,
 };
 
 /// Whose mark a login carries.
@@ -16,7 +16,14 @@ pub(crate) enum Mark {
     Ours(String),
     /// Another installation's.
     Foreign,
+    /// In our name, and damaged or forged.
+    Damaged,
 }
+
+/// Our own login.
+pub(crate) const CANARY: &str = "mesh-canary-1";
+/// Its password.
+pub(crate) const CANARY_PASSWORD: u32 = 5;
 
 /// One login as the backend holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +70,25 @@ pub(crate) enum LookFault {
     SaysLost,
 }
 
+/// How a list goes wrong that is told as a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListLie {
+    /// It is empty.
+    Empty,
+    /// It ends in the middle.
+    FirstHalf,
+    /// It begins in the middle.
+    SecondHalf,
+    /// Every other login is missing.
+    EveryOther,
+    /// One login is in it twice.
+    Twice,
+    /// One login is in it twice, once without a mark.
+    Contradicts,
+    /// Our own login is not in it.
+    WithoutCanary,
+}
+
 /// How a `create` goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateFault {
@@ -89,8 +115,12 @@ pub(crate) struct Backend {
     pub(crate) read_only: bool,
     /// It cannot list.
     pub(crate) list_fails: bool,
-    /// It lists nothing although it holds something.
-    pub(crate) list_lies: bool,
+    /// It does not list what it holds.
+    pub(crate) list_lies: Option<ListLie>,
+    /// It cannot tell who is in use.
+    pub(crate) uses_fail: bool,
+    /// When a login was used last.
+    pub(crate) used: BTreeMap<String, Time>,
     /// Removing fails.
     pub(crate) remove_fails: bool,
     /// Looks that go wrong, by login.
@@ -167,6 +197,7 @@ impl Backend {
         let mark = match account.map(|a| &a.mark) {
             None | Some(Mark::Bare) => MarkSeen::None,
             Some(Mark::Foreign) => MarkSeen::Foreign,
+            Some(Mark::Damaged) => MarkSeen::Damaged,
             Some(Mark::Ours(owner)) if *owner == want.consumer => MarkSeen::Ours,
             Some(Mark::Ours(owner)) => MarkSeen::OursFor(named(owner)),
         };
@@ -251,19 +282,54 @@ impl Backend {
         if self.down || self.list_fails {
             return failed(Class::Busy);
         }
-        if self.list_lies {
-            return Ok(Vec::new());
-        }
         let all = self.accounts.iter().map(|(login, account)| {
             let mark = match &account.mark {
                 Mark::Bare => MarkSeen::None,
                 Mark::Foreign => MarkSeen::Foreign,
+                Mark::Damaged => MarkSeen::Damaged,
                 Mark::Ours(owner) => MarkSeen::OursFor(named(owner)),
             };
             let login = Login::new(login).expect("a login");
             Listed::new(login, mark, account.enabled)
         });
-        Ok(all.collect())
+        let mut all: Vec<Listed> = all.collect();
+        match self.list_lies {
+            None => {}
+            Some(ListLie::Empty) => all.clear(),
+            Some(ListLie::FirstHalf) => all.truncate(all.len() / 2),
+            Some(ListLie::SecondHalf) => drop(all.drain(..all.len() / 2)),
+            Some(ListLie::EveryOther) => {
+                let mut odd = false;
+                all.retain(|_| {
+                    odd = !odd;
+                    !odd
+                });
+            }
+            Some(ListLie::Twice) => all.extend(all.first().cloned()),
+            Some(ListLie::Contradicts) => {
+                let mut again = all.last().cloned();
+                again.iter_mut().for_each(|one| one.mark = MarkSeen::None);
+                all.extend(again);
+            }
+            Some(ListLie::WithoutCanary) => all.retain(|one| one.login.as_str() != CANARY),
+        }
+        Ok(all)
+    }
+
+    /// How these were used last.
+    pub(crate) fn uses<'l>(
+        &self,
+        now: Time,
+        logins: impl Iterator<Item = &'l str>,
+    ) -> Result<Vec<Option<Use>>, Error> {
+        if self.down || self.uses_fail {
+            return failed(Class::Denied);
+        }
+        let told = logins.map(|login| {
+            let at = self.used.get(login)?;
+            Some(Use::new(now.since(*at), "a login"))
+        });
+        Ok(told.collect())
     }
 
     /// Ends every fault; what is there stays there.
@@ -271,7 +337,9 @@ impl Backend {
         self.down = false;
         self.read_only = false;
         self.list_fails = false;
-        self.list_lies = false;
+        self.list_lies = None;
+        self.uses_fail = false;
+        self.used.clear();
         self.remove_fails = false;
         self.looks.clear();
         self.creates.clear();

@@ -68,3 +68,31 @@ fn a_driver_that_tells_nothing_is_found_out() {
 fn a_driver_that_sees_only_good_is_found_out() {
     found_out(Sloppy::SeesOnlyGood, Broken::ClearedUnseen);
 }
+#[test]
+fn r14_a_driver_that_forges_the_canary_is_found_out() {
+    found_out(Sloppy::ForgesTheCanary, Broken::RemovedUnlisted);
+}
+#[test]
+fn r8_a_driver_that_tells_an_old_list_again_is_found_out() {
+    found_out(Sloppy::RepeatsTheList, Broken::RemovedUnlisted);
+}
+#[test]
+fn r8_a_driver_that_hides_a_broken_wish_is_found_out() {
+    found_out(Sloppy::HidesTheBrokenWish, Broken::RemovedOnBrokenWish);
+}
+#[test]
+fn r13_a_driver_that_forgets_what_others_ask_for_is_found_out() {
+    found_out(Sloppy::ForgetsTheOthers, Broken::RemovedWanted);
+}
+#[test]
+fn r3_a_driver_that_retires_at_will_is_found_out() {
+    found_out(Sloppy::RetiresAtWill, Broken::RemovedWanted);
+}
+#[test]
+fn r14_a_driver_that_lets_go_what_nothing_proves_is_found_out() {
+    found_out(Sloppy::ApprovesUnproven, Broken::RemovedUnproven);
+}
+#[test]
+fn r6_a_driver_that_hears_of_no_use_is_found_out() {
+    found_out(Sloppy::HearsNoUse, Broken::DroppedInUse);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mesh_sdk::Time;
 
-use crate::backend::{Account, Mark};
+use crate::backend::{Account, CANARY, Mark};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Successful re-applies of one consumer within an hour that nothing explains (H-11, H-15): four before
@@ -33,6 +33,14 @@ pub(crate) enum Broken {
     RemovedWanted,
     /// Taken away before the wish was read twice, far enough apart.
     RemovedEarly,
+    /// Taken away although part of the wish could not be read.
+    RemovedOnBrokenWish,
+    /// Taken away without a whole list, with our own login in it, that showed it twice, far enough apart.
+    RemovedUnlisted,
+    /// Taken away without a person's word, where nothing proves a list.
+    RemovedUnproven,
+    /// Dropped before the grace was over since its last use.
+    DroppedInUse,
     /// More taken away than the brake lets through, without a person's word.
     RemovedTooMany,
     /// Written on a server that nobody approved.
@@ -90,6 +98,19 @@ pub(crate) struct Checker {
     removed: Vec<Time>,
     approved: BTreeSet<(String, String)>,
     gone: BTreeSet<(String, String)>,
+    /// Whole lists that showed a login with our mark: the first, and the newest.
+    shown: BTreeMap<(String, String), (Time, Time)>,
+    /// What this pass heard of lists: whether there was one that proves something.
+    listed: bool,
+    /// The adapter can list; our own login is asked for.
+    pub(crate) lists: (bool, bool),
+    /// What a person retired.
+    retired: BTreeSet<(String, String)>,
+    /// When a login was switched off.
+    off: BTreeMap<(String, String), Time>,
+    /// Logins that others ask for on this server; and whether the wish was read whole.
+    elsewhere: BTreeSet<String>,
+    partial: bool,
     /// Records were lost or put back: what only they knew cannot be demanded.
     pub(crate) records_lost: bool,
 }
@@ -117,7 +138,7 @@ impl Checker {
                 known.reapplied.clear();
                 // A stamp from the future counts as now.
                 if let Some(since) = &mut known.absent_since {
-                    *since = (now, self.epoch + 1);
+                    *since = (since.0.min(now), self.epoch + 1);
                 }
             }
         }
@@ -126,8 +147,39 @@ impl Checker {
         if records_lost || jumped {
             self.removed.clear();
         }
+        if jumped {
+            // A stamp from the future counts as now.
+            for (first, last) in self.shown.values_mut() {
+                *first = (*first).min(now);
+                *last = (*last).min(now);
+            }
+            self.off.values_mut().for_each(|at| *at = (*at).min(now));
+        }
         self.records_lost |= records_lost;
     }
+    /// Somebody of whom no wish told yet.
+    pub(crate) fn meet(&mut self, consumer: &str) {
+        self.of(consumer);
+    }
+    /// A wish was read: whether part of it could not be, and what others ask for on this server.
+    pub(crate) fn around(&mut self, partial: bool, elsewhere: &BTreeSet<String>) {
+        self.partial = partial;
+        self.elsewhere.clone_from(elsewhere);
+    }
+    /// The backend listed these, with our mark for these consumers, in a list that is whole and has our
+    /// own login in it.
+    pub(crate) fn lists(&mut self, now: Time, ours: &[(String, String)]) {
+        self.listed = true;
+        for one in ours {
+            let (_, last) = self.shown.entry(one.clone()).or_insert((now, now));
+            *last = now;
+        }
+    }
+    /// A person retires a login.
+    pub(crate) fn retires(&mut self, consumer: &str, login: &str) {
+        self.retired.insert((consumer.to_owned(), login.to_owned()));
+    }
+
     /// A whole wish was read: consumer, login, digest; and the consumers that it names and keeps.
     pub(crate) fn wish(&mut self, now: Time, wanted: &[(String, String, u64)], kept: &[String]) {
         let epoch = self.epoch;
@@ -142,12 +194,17 @@ impl Checker {
                 known.trouble_since = None;
             }
             self.wanted.insert(consumer.clone(), asked);
+            self.retired.retain(|(c, l)| c != consumer || l != login);
         }
         for consumer in kept {
             rest.remove(consumer);
             self.of(consumer).absent_since = None;
         }
         self.kept = kept.iter().cloned().collect();
+        if self.partial {
+            // Whom it names where nobody can read it: it says nothing of the others.
+            return;
+        }
         for consumer in rest {
             self.wanted.remove(&consumer);
             let known = self.of(&consumer);
@@ -182,6 +239,7 @@ impl Checker {
     /// A pass begins, and plans to ask these.
     pub(crate) fn pass(&mut self) {
         self.timed_out = false;
+        self.listed = false;
         for known in self.known.values_mut() {
             known.heard = None;
         }
@@ -292,27 +350,47 @@ impl Checker {
         remove_after: Duration,
         account: Option<&Account>,
     ) {
-        let named = self.wanted.values().any(|(l, _)| l == login);
-        if named || self.wanted.contains_key(consumer) || self.kept.contains(consumer) {
+        let one = (consumer.to_owned(), login.to_owned());
+        let retired = self.retired.contains(&one);
+        let named = self.wanted.values().any(|(l, _)| l == login)
+            || self.elsewhere.contains(login)
+            || self.lists.1 && login == CANARY;
+        let asked = self.wanted.contains_key(consumer) && !retired;
+        if named || asked || self.kept.contains(consumer) {
             self.say(
                 Broken::RemovedWanted,
                 format!("{login} of {consumer} at {now:?}"),
             );
         }
+        if self.partial {
+            self.say(
+                Broken::RemovedOnBrokenWish,
+                format!("{login} of {consumer}"),
+            );
+        }
+        let (lists, guarded) = self.lists;
+        let seen = self.shown.get(&one).copied();
+        let twice = seen.is_some_and(|(first, last)| last >= first + remove_after);
+        if lists && guarded && !(twice && self.listed) {
+            let words = format!("{login} of {consumer}: {seen:?}, now {}", self.listed);
+            self.say(Broken::RemovedUnlisted, words);
+        }
+        if lists && !guarded && !self.approved.contains(&one) && !retired {
+            self.say(Broken::RemovedUnproven, format!("{login} of {consumer}"));
+        }
+        self.off.insert(one.clone(), now);
         let (epoch, known) = (self.epoch, self.known.get(consumer));
         let read = known.and_then(|k| k.absent_since.zip(k.last_read));
         let early = match read {
             None => !self.records_lost,
             Some(((since, e), last)) => e == epoch && last < since + remove_after,
         };
-        if early && !self.records_lost {
+        if early && !self.records_lost && !retired {
             self.say(Broken::RemovedEarly, format!("{consumer}: {read:?}"));
         }
         let ours = account.is_none_or(|a| matches!(&a.mark, Mark::Ours(o) if o == consumer));
         let elder = account.is_some_and(|a| a.elder) && !self.records_lost;
-        let approved = self
-            .approved
-            .contains(&(consumer.to_owned(), login.to_owned()));
+        let approved = self.approved.contains(&one) || retired;
         if !ours || elder && !approved {
             self.say(Broken::TookOver, format!("{consumer}: took {account:?}"));
         }
@@ -339,10 +417,36 @@ impl Checker {
             );
         }
     }
+    /// A login is dropped; when it was used last.
+    pub(crate) fn drops(
+        &mut self,
+        consumer: &str,
+        login: &str,
+        now: Time,
+        grace: Duration,
+        used: Option<Time>,
+    ) {
+        let one = (consumer.to_owned(), login.to_owned());
+        let off = self.off.get(&one).copied();
+        // What is a few seconds apart may be one use.
+        let slack = Duration::from_secs(8);
+        let counts = used.filter(|at| off.is_some_and(|off| *at > off + slack));
+        if let Some(at) = counts
+            && now + slack < at + grace
+        {
+            self.say(
+                Broken::DroppedInUse,
+                format!("{login}: used {at:?}, now {now:?}"),
+            );
+        }
+    }
     /// A login is gone, or in use again: an approval for it is used up.
-    pub(crate) fn approval_ends(&mut self, consumer: &str) {
-        self.approved.retain(|(c, _)| c != consumer);
-        self.gone.retain(|(c, _)| c != consumer);
+    pub(crate) fn approval_ends(&mut self, consumer: &str, login: &str) {
+        let other = |one: &(String, String)| one.0 != consumer || one.1 != login;
+        self.approved.retain(other);
+        self.gone.retain(other);
+        self.shown.retain(|one, _| other(one));
+        self.off.retain(|one, _| other(one));
     }
 
     /// How a consumer stands after a pass, and whether any fact covers it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mesh_sdk::decide::SecretState;
 use mesh_sdk::{Class, Time};
 
-use crate::backend::{Account, CreateFault, LookFault, Mark, named};
+use crate::backend::{Account, CreateFault, ListLie, LookFault, Mark, named};
 use crate::check::Broken;
 use crate::world::{Disk, PassLog, Sloppy, World};
 
@@ -107,6 +107,8 @@ impl Run {
         world.dies_at = None;
         world.refused.clear();
         world.wish_unreadable = false;
+        world.wish_partial = false;
+        world.elsewhere.clear();
         world.paused_until = None;
         world.pauses.clear();
         world.vault_closed = false;
@@ -160,21 +162,22 @@ impl Run {
             .back
             .accounts
             .retain(|login, a| !(strange(a) && wanted.contains(login)));
-        let leaving = world.core.slots().iter().filter(|s| {
-            let departure = s.record.departure.as_ref();
-            departure.is_some_and(|d| d.left_alone.is_some())
-        });
+        // So are those with a mark that is damaged.
+        world.back.accounts.retain(|_, a| a.mark != Mark::Damaged);
+        let leaving = world.core.leavers();
+        let leaving = leaving.filter(|one| one.departure.left_alone.is_some());
         let stuck: Vec<(String, String)> = leaving
-            .map(|s| (s.consumer.to_string(), s.record.login.as_str().to_owned()))
+            .map(|one| (one.consumer.to_string(), one.login.as_str().to_owned()))
             .collect();
         for (consumer, login) in stuck {
             let account = world.back.accounts.get(&login);
             let other = !matches!(account.map(|a| &a.mark), Some(Mark::Ours(c)) if *c == consumer);
             if other && !wanted.contains(&login) {
                 world.back.accounts.remove(&login);
-                world.core.release(Some(&named(&consumer)), world.now);
-                world.judge.word(Some(&consumer));
             }
+            // Whatever is there now is judged anew by a person's word.
+            world.core.release(Some(&named(&consumer)), world.now);
+            world.judge.word(Some(&consumer));
         }
         let handed: Vec<String> = world
             .manifest
@@ -282,7 +285,17 @@ impl Run {
             Class::Bug,
             Class::RefusedValue,
         ][world.rng.below(5) as usize];
-        let (kind, on) = (world.rng.below(10), world.rng.percent(60));
+        let (kind, on) = (world.rng.below(12), world.rng.percent(60));
+        let lies = [
+            ListLie::Empty,
+            ListLie::FirstHalf,
+            ListLie::SecondHalf,
+            ListLie::EveryOther,
+            ListLie::Twice,
+            ListLie::Contradicts,
+            ListLie::WithoutCanary,
+        ];
+        let lie = lies[world.rng.below(7) as usize];
         let looks = [
             LookFault::Fails(class),
             LookFault::Hangs,
@@ -303,7 +316,8 @@ impl Run {
             (0, _) => back.down = on,
             (1, _) => back.read_only = on,
             (2, _) => back.list_fails = on,
-            (3, _) => back.list_lies = on,
+            (3 | 10, _) => back.list_lies = on.then_some(lie),
+            (11, _) => back.uses_fail = on,
             (4, _) => back.remove_fails = on,
             (5..=7, Some(login)) if on => {
                 back.looks.insert(login, look);
@@ -321,10 +335,13 @@ impl Run {
             return;
         };
         let world = &mut self.world;
-        let kind = world.rng.below(8);
+        let kind = world.rng.below(12);
         if world.rng.percent(30) {
             // A name that some consumer may come to ask for.
             login = format!("c{}-{}", world.rng.below(7), 2 * world.rng.below(2));
+        }
+        if kind >= 8 {
+            return self.tamper_with_ours(kind == 8, login);
         }
         world.note(|| format!("somebody tampers with {login} ({kind})"));
         let fitting = world.rng.percent(40).then(|| {
@@ -353,14 +370,45 @@ impl Run {
             3 => account.enabled = !account.enabled,
             4 => account.mark = Mark::Bare,
             5 => account.mark = Mark::Foreign,
+            6 => account.mark = Mark::Damaged,
             _ => {
                 back.accounts.remove(&login);
             }
         }
     }
 
+    /// A login with our mark that no record knows of; or one that leaves is used.
+    fn tamper_with_ours(&mut self, makes: bool, login: String) {
+        let world = &mut self.world;
+        if !makes {
+            let leavers = world.core.leavers();
+            let logins: Vec<String> = leavers.map(|one| one.login.to_string()).collect();
+            let used = world.rng.pick(&logins).cloned().unwrap_or(login);
+            world.note(|| format!("{used} is used"));
+            world.back.used.insert(used, world.now);
+            return;
+        }
+        let n = world.rng.below(3);
+        let (owner, login) = if world.rng.percent(50) {
+            (format!("g{n}"), format!("g{n}-{}", world.rng.below(2)))
+        } else {
+            let owner = format!("c{}", world.rng.below(7));
+            (owner.clone(), format!("{owner}-x{n}"))
+        };
+        world.note(|| format!("{login} is there, with our mark for {owner}"));
+        let account = Account {
+            password: 9,
+            grants: 1,
+            enabled: true,
+            mark: Mark::Ours(owner),
+            elder: false,
+        };
+        world.back.ever_ours.insert(login.clone());
+        world.back.accounts.entry(login).or_insert(account);
+    }
+
     fn wish_event(&mut self) {
-        let kind = self.world.rng.below(14);
+        let kind = self.world.rng.below(18);
         let names: Vec<String> = self.world.manifest.keys().cloned().collect();
         let one = self.world.rng.pick(&names).cloned();
         let world = &mut self.world;
@@ -393,6 +441,19 @@ impl Run {
                 world.passwords += 1;
                 let fresh = world.passwords;
                 world.vault.entry(one).and_modify(|p| *p = fresh);
+            }
+            (14, _) => world.wish_partial = !world.wish_partial,
+            (15, _) => world.canary = world.rng.percent(80),
+            (16, _) => {
+                let leavers = world.core.leavers();
+                let leaving: Vec<String> = leavers.map(|one| one.login.to_string()).collect();
+                let name = match world.rng.pick(&leaving) {
+                    Some(one) if world.rng.percent(60) => one.clone(),
+                    _ => format!("c{}", world.rng.below(9)),
+                };
+                if !world.elsewhere.remove(&name) {
+                    world.elsewhere.insert(name);
+                }
             }
             (kind, Some(one)) => {
                 if let Some(want) = world.manifest.get_mut(&one) {
@@ -434,7 +495,7 @@ impl Run {
     fn word(&mut self) {
         let names: Vec<String> = self.world.manifest.keys().cloned().collect();
         let one = self.world.rng.pick(&names).cloned();
-        let kind = self.world.rng.below(7);
+        let kind = self.world.rng.below(8);
         let world = &mut self.world;
         world.note(|| format!("a person says ({kind}) {one:?}"));
         let until: Time = world.now + Duration::from_secs(60 * (1 + world.rng.below(40)));
@@ -453,6 +514,13 @@ impl Run {
             }
             (4, _) => self.approve_removals(),
             (5, _) => self.approve_server(),
+            (7, _) => {
+                let all = world.superseded();
+                if let Some((consumer, login)) = world.rng.pick(&all).cloned() {
+                    world.judge.retires(consumer.as_str(), login.as_str());
+                    world.core.retire(&consumer, &login, world.now);
+                }
+            }
             _ => {
                 world.core.hint();
                 world.next_at = world.now;

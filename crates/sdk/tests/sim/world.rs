@@ -1,9 +1,11 @@
 //! The driver on virtual time: processes, stores and people around the core, and what befalls them.
 
+mod lists;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use mesh_sdk::adapter::Capabilities;
+use mesh_sdk::adapter::{Capabilities, Listed};
 use mesh_sdk::condition::{ConditionId, ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Kept, Ledger};
 use mesh_sdk::decide::{
@@ -12,7 +14,7 @@ use mesh_sdk::decide::{
 use mesh_sdk::provision::Digest;
 use mesh_sdk::{Answer, Class, ConsumerName, Error, Login, Time};
 
-use crate::backend::{Backend, Mark, Want, named};
+use crate::backend::{Backend, CANARY, Mark, Want, named};
 use crate::check::{Broken, Checker, Heard};
 use crate::rng::Rng;
 
@@ -41,6 +43,20 @@ pub(crate) enum Sloppy {
     IgnoresTheOrder,
     /// Does everything twice.
     AppliesTwice,
+    /// Adds our own login to every list.
+    ForgesTheCanary,
+    /// Tells the last good list again where the server gives none.
+    RepeatsTheList,
+    /// Tells a wish that could be read in part as a whole one.
+    HidesTheBrokenWish,
+    /// Does not say what others ask for on the same server.
+    ForgetsTheOthers,
+    /// Retires every login that was superseded.
+    RetiresAtWill,
+    /// Does without our own login, and approves what then waits.
+    ApprovesUnproven,
+    /// Hears of no use.
+    HearsNoUse,
     /// Tells no facts.
     TellsNothing,
     /// Calls every subject good.
@@ -82,6 +98,12 @@ pub(crate) struct World {
     pub(crate) refused: BTreeSet<String>,
     /// The wish cannot be read at all.
     pub(crate) wish_unreadable: bool,
+    /// Part of the wish cannot be read, and nobody knows whom it names.
+    pub(crate) wish_partial: bool,
+    /// Logins that others ask for on this server.
+    pub(crate) elsewhere: BTreeSet<String>,
+    /// The manifest wants our own login.
+    pub(crate) canary: bool,
     /// Pauses.
     pub(crate) paused_until: Option<Time>,
     /// Pauses by consumer.
@@ -110,6 +132,7 @@ pub(crate) struct World {
     pub(crate) passwords: u32,
     generation: u64,
     forgotten: BTreeSet<String>,
+    last_list: Option<Vec<Listed>>,
     /// The wish that was read last.
     in_force: BTreeMap<String, Want>,
     /// Logins with an intent on the disk (H-23): they may be ours.
@@ -139,7 +162,8 @@ impl World {
         caps.holds = holds;
         caps.holds_all = holds && rng.percent(50);
         caps.disable = rng.percent(70);
-        caps.list = rng.percent(60);
+        caps.list = rng.percent(75);
+        caps.uses = rng.percent(50);
         let settings = Settings {
             remove_after: Duration::from_secs(60 * (2 + rng.below(9))),
             grace: Duration::from_secs(60 * (20 + rng.below(60))),
@@ -161,6 +185,9 @@ impl World {
             manifest: BTreeMap::new(),
             refused: BTreeSet::new(),
             wish_unreadable: false,
+            wish_partial: false,
+            elsewhere: BTreeSet::new(),
+            canary: true,
             paused_until: None,
             pauses: BTreeMap::new(),
             core,
@@ -176,11 +203,20 @@ impl World {
             passwords: 100,
             generation: 0,
             forgotten: BTreeSet::new(),
+            last_list: None,
             in_force: BTreeMap::new(),
             intended: BTreeSet::new(),
         };
         let caps = world.caps;
         world.note(|| format!("capabilities {caps:?}"));
+        world.canary = world.rng.percent(85);
+        // Everybody of whom a mark may tell.
+        for i in 0..9 {
+            world.judge.meet(&format!("c{i}"));
+        }
+        for i in 0..3 {
+            world.judge.meet(&format!("g{i}"));
+        }
         let count = 2 + world.rng.below(6);
         for i in 0..count {
             world.wish_for_new(&format!("c{i}"));
@@ -255,7 +291,22 @@ impl World {
                 secret,
             });
         }
+        let canary = self.canary && self.caps.list;
+        self.judge.lists = (self.caps.list, canary);
+        self.judge.around(self.wish_partial, &self.elsewhere);
         self.judge.wish(self.now, &seen, &kept);
+        if canary {
+            let want = self.own_want();
+            wanted.push(Wanted {
+                consumer: ConsumerName::canary(),
+                login: Login::new(CANARY).expect("a login"),
+                digest: digest(&want).0,
+                enabled: want.enabled,
+                adopt: false,
+                secret: SecretState::Ready,
+            });
+            self.in_force.insert(want.consumer.clone(), want);
+        }
         if self.is(Sloppy::DropsKeptEntries) {
             kept.clear();
         }
@@ -263,6 +314,14 @@ impl World {
             generation: self.generation,
             wanted,
             kept: kept.iter().map(|c| named(c)).collect(),
+            partial: self.wish_partial && !self.is(Sloppy::HidesTheBrokenWish),
+            elsewhere: match self.is(Sloppy::ForgetsTheOthers) {
+                true => Vec::new(),
+                false => {
+                    let logins = self.elsewhere.iter();
+                    logins.map(|l| Login::new(l).expect("a login")).collect()
+                }
+            },
         };
         self.core.set_wish(wish, self.now);
     }
@@ -282,7 +341,14 @@ impl World {
         if self.is(Sloppy::ApprovesServers) {
             self.core.approve_server();
         }
-        if self.is(Sloppy::ApprovesRemovals) {
+        if self.is(Sloppy::RetiresAtWill) {
+            for (consumer, login) in self.superseded() {
+                self.core.retire(&consumer, &login, self.now);
+            }
+        }
+        if self.is(Sloppy::ApprovesRemovals)
+            || self.is(Sloppy::ApprovesUnproven) && self.core.is_unguarded()
+        {
             let leaving = self.core.leaving();
             self.core.approve_removals(leaving);
         }
@@ -297,10 +363,10 @@ impl World {
         self.judge.pass();
         let plan = self.core.begin(self.now);
         if plan.list {
-            let list = self.back.list();
-            self.core.listed(self.now, list.as_deref());
+            self.list();
         }
         self.ask(plan.mode, plan.ask);
+        self.ask_for_uses();
         let mut log = PassLog::default();
         self.act(&mut log);
         if !log.died {
@@ -445,8 +511,10 @@ impl World {
         let ours = Mark::Ours(consumer.clone());
         let login = self.core.slots()[i].record.login.clone();
         let mut logins = self.back.accounts.iter();
-        let marked = logins.any(|(l, a)| a.mark == ours && (self.caps.list || l == login.as_str()));
-        let marked = marked && (self.caps.list && !self.back.list_lies || self.caps.holds);
+        // Who is asked sees the login itself; only an honest list shows all.
+        let lists = self.caps.list && self.back.list_lies.is_none();
+        let seen = |l: &str| lists || self.caps.holds && l == login.as_str();
+        let marked = logins.any(|(l, a)| a.mark == ours && seen(l));
         self.judge.mints(&consumer, has_one, marked);
         self.passwords += 1;
         let password = self.passwords;
@@ -468,10 +536,7 @@ impl World {
 
     fn effect(&mut self, i: usize, step: Step) -> Result<(), Error> {
         let slot = &self.core.slots()[i];
-        let (consumer, login) = (
-            slot.consumer.to_string(),
-            slot.record.login.as_str().to_owned(),
-        );
+        let (consumer, login) = (slot.consumer.to_string(), slot.going().as_str().to_owned());
         let changed = self.has_identity
             && self
                 .approved_identity
@@ -485,6 +550,16 @@ impl World {
             let drop = step == Step::Remove;
             let off = before.as_ref().is_some_and(|a| !a.enabled);
             let outcome = self.back.take_away(&consumer, &login, drop);
+            if outcome.is_ok() && drop {
+                let used = self
+                    .back
+                    .used
+                    .get(&login)
+                    .copied()
+                    .filter(|_| self.caps.uses);
+                let grace = self.settings.grace;
+                self.judge.drops(&consumer, &login, self.now, grace, used);
+            }
             if outcome.is_ok() && !off {
                 let after = self.settings.remove_after;
                 self.judge
@@ -518,7 +593,7 @@ impl World {
             self.judge
                 .created(consumer, self.now, outcome.is_ok(), can_look);
         }
-        self.judge.approval_ends(consumer);
+        self.judge.approval_ends(consumer, login);
         outcome
     }
 
@@ -548,7 +623,9 @@ impl World {
         for slot in self.core.slots().iter().filter(|s| s.wanted.is_some()) {
             let consumer = slot.consumer.as_str();
             let told = told.contains(consumer) || told.contains("");
-            let fine = slot.state().is_fine();
+            // Where nothing can be written our own login waits quietly: nothing is removed either.
+            let waits = slot.consumer.is_canary() && self.back.read_only;
+            let fine = waits || slot.state().is_fine();
             self.judge.stands(consumer, self.now, fine, told, patience);
         }
     }
@@ -571,6 +648,7 @@ impl World {
             let by_a_person = [
                 ConditionType::Paused,
                 ConditionType::RemovalStuck,
+                ConditionType::OrphanInUse,
                 ConditionType::SecretLost,
             ];
             let about_one = !condition.id.subject.is_empty();
@@ -634,6 +712,9 @@ impl World {
         let conditions = serde_json::from_str(&self.disk.conditions).unwrap_or_default();
         self.ledger = Ledger::new("provisioner/sim", conditions);
         self.core = Core::new(self.settings.clone(), self.caps, stored, self.now);
+        if records_lost {
+            self.core.store_replaced(self.now);
+        }
         if self.core.server().identity.is_none() {
             self.approved_identity = None;
         }
@@ -690,7 +771,7 @@ impl World {
     /// Whether anything is leaving still, or waits.
     pub(crate) fn is_busy(&self) -> bool {
         let mut slots = self.core.slots().iter();
-        slots.any(|s| s.record.departure.is_some() || s.record.not_before.is_some())
+        slots.any(|s| s.record.leaves() || s.record.not_before.is_some())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the suite wants to do to an etcd, by the gateway and as root.
 
 use async_trait::async_trait;
-use base64ish::encode;
+pub(crate) use base64ish::encode;
 use mesh_conformance::adapter::{Bench, Done, Restart, Session};
 use mesh_conformance::servers::{
     ETCD_ROOT, EtcdFlavor, EtcdServer, Fault, Proxy, Result, ServerError,
@@ -227,6 +227,23 @@ impl Bench for EtcdBench {
         self.grant(login, mark).await
     }
 
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let key = encode(&format!("/{login}/left"));
+        let body = json!({ "key": key, "value": encode("data") });
+        let server = self.server.lock().await;
+        let token = server.log_in(login, password).await?;
+        let (status, answer) = server.ask("kv/put", body, token.as_deref()).await?;
+        match status {
+            200 => Ok(Some(format!("prefix:/{login}/"))),
+            _ => Err(ServerError::new(format!("put: {status} {answer}"))),
+        }
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        let body = json!({ "key": encode(&format!("/{login}/left")) });
+        let found = self.must("kv/range", body).await?;
+        Ok(found["kvs"].as_array().is_some_and(|all| !all.is_empty()))
+    }
+
     fn many(&self) -> usize {
         100
     }
@@ -290,19 +307,23 @@ pub(crate) fn writes(proxy: &Proxy) -> u64 {
         "role/grant",
         "role/revoke",
     ];
-    PATHS.iter().map(|path| requests(proxy, path)).sum()
+    let auth: u64 = PATHS.iter().map(|path| requests(proxy, path)).sum();
+    auth + of_line(proxy, "POST /v3/kv/deleterange HTTP")
 }
 
 /// How many requests of the adapter were for this path.
 pub(crate) fn requests(proxy: &Proxy, path: &str) -> u64 {
-    let line = format!("POST /v3/auth/{path} HTTP");
-    let count = |asked: &Vec<u8>| String::from_utf8_lossy(asked).matches(&line).count() as u64;
+    of_line(proxy, &format!("POST /v3/auth/{path} HTTP"))
+}
+
+fn of_line(proxy: &Proxy, line: &str) -> u64 {
+    let count = |asked: &Vec<u8>| String::from_utf8_lossy(asked).matches(line).count() as u64;
     proxy.asked().iter().map(count).sum()
 }
 
 mod base64ish {
     /// Base64, as the gateway has keys.
-    pub(super) fn encode(text: &str) -> String {
+    pub(crate) fn encode(text: &str) -> String {
         const DIGITS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut encoded = String::new();

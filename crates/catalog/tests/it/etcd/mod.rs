@@ -3,20 +3,47 @@
 mod bench;
 mod cases;
 mod proof;
+mod reverse;
 mod suite;
 mod tls;
 
 use mesh_catalog::etcd::EtcdKind;
 use mesh_conformance::servers::{EtcdFlavor, EtcdServer};
-use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
-use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::provision::WishParts;
-use mesh_sdk::{Answer, Error, Held, Lost, Marker, MeshId, Proof, ProviderName, Secret, Wish};
+use mesh_sdk::{Answer, Proof, Wish};
 use serde_json::{Value, json};
 
 use bench::ADMIN;
 
-use crate::wishes::{asked, wish_of};
+use crate::wishes::wish_of;
+
+type Ours = crate::ours::Ours<EtcdKind>;
+
+impl Ours {
+    /// How it is proven to be held.
+    async fn proof(&self, wish: &Wish) -> Proof {
+        let held = self.held(wish).await;
+        assert_eq!(held.warning, None, "{wish:?}");
+        held.proof
+    }
+    /// How many are held by each of: login, verifier, presence.
+    async fn held_by(&self, wishes: &[Wish]) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for answer in self.answers(wishes).await {
+            match answer {
+                Answer::Held(held) => {
+                    counts[match held.proof {
+                        Proof::Login => 0,
+                        Proof::Verifier => 1,
+                        _ => 2,
+                    }] += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        counts
+    }
+}
 
 /// A server with the adapter's admin, or a failure that says how to get one.
 async fn server(flavor: EtcdFlavor) -> EtcdServer {
@@ -32,85 +59,6 @@ async fn server(flavor: EtcdFlavor) -> EtcdServer {
         .await
         .expect("its rights");
     server
-}
-
-/// One adapter with what its calls need.
-struct Ours {
-    adapter: AdapterHandle,
-    marker: Marker,
-    cx: Cx,
-}
-
-impl Ours {
-    fn on(settings: ProviderSettings) -> Self {
-        let mesh = MeshId::new("test").expect("a name");
-        let provider = ProviderName::new("store").expect("a name");
-        Self {
-            adapter: AnyKind::open(&EtcdKind, settings).expect("an adapter"),
-            marker: Marker::new(mesh, "i1", provider, Secret::from("key")),
-            cx: Cx::default(),
-        }
-    }
-    async fn create(&self, wish: &Wish) -> Result<(), Error> {
-        self.adapter
-            .create(&self.cx, &self.marker, asked(wish))
-            .await
-    }
-    async fn holds(&self, wish: &Wish) -> Result<Answer, Error> {
-        self.adapter
-            .holds(&self.cx, &self.marker, asked(wish))
-            .await
-    }
-    /// How it is proven to be held.
-    async fn proof(&self, wish: &Wish) -> Proof {
-        match self.holds(wish).await {
-            Ok(Answer::Held(Held {
-                proof,
-                warning: None,
-            })) => proof,
-            other => panic!("{other:?}"),
-        }
-    }
-    async fn lost(&self, wish: &Wish) -> Lost {
-        match self.holds(wish).await {
-            Ok(Answer::Lost(lost)) => *lost,
-            other => panic!("{other:?}"),
-        }
-    }
-    async fn create_all(&self, wishes: &[Wish]) {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
-        let sink = Sink::new(wishes.len());
-        self.adapter
-            .create_all(&self.cx, &self.marker, &asked, &sink)
-            .await
-            .expect("created");
-        for outcome in sink.take() {
-            outcome.expect("an outcome").expect("created");
-        }
-    }
-    /// How many are held by each of: login, verifier, presence.
-    async fn held(&self, wishes: &[Wish]) -> [usize; 3] {
-        let asked: Vec<Asked<'_>> = wishes.iter().map(asked).collect();
-        let sink = Sink::new(wishes.len());
-        self.adapter
-            .holds_all(&self.cx, &self.marker, &asked, &sink)
-            .await
-            .expect("a look");
-        let mut counts = [0; 3];
-        for answer in sink.take() {
-            match answer {
-                Some(Ok(Answer::Held(held))) => {
-                    counts[match held.proof {
-                        Proof::Login => 0,
-                        Proof::Verifier => 1,
-                        _ => 2,
-                    }] += 1;
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        counts
-    }
 }
 
 fn wish(name: &str, values: Value) -> Wish {

@@ -82,20 +82,20 @@ async fn h16_a_healthy_pass_asks_for_the_counters_only() {
     let proxy = Proxy::before(etcd.port()).await.expect("a proxy");
     let ours = Ours::on(settings(proxy.port()));
     let wishes = many(MANY);
-    ours.create_all(&wishes).await;
+    ours.made_all(&wishes).await;
     // Each look proves so many, and the rest by presence.
-    assert_eq!(ours.held(&wishes).await, [32, 0, MANY - 32]);
-    assert_eq!(ours.held(&wishes).await, [32, 32, MANY - 64]);
+    assert_eq!(ours.held_by(&wishes).await, [32, 0, MANY - 32]);
+    assert_eq!(ours.held_by(&wishes).await, [32, 32, MANY - 64]);
     for _ in 0..5 {
-        ours.held(&wishes).await;
+        ours.held_by(&wishes).await;
     }
     let (users, written) = (requests(&proxy, "user/get"), writes(&proxy));
-    assert_eq!(ours.held(&wishes).await, [0, MANY, 0]);
+    assert_eq!(ours.held_by(&wishes).await, [0, MANY, 0]);
     assert_eq!(requests(&proxy, "user/get"), users);
     // A restart forgets tokens and no user; the counters say so.
     let mut etcd = etcd;
     etcd.restart().await.expect("again");
-    assert_eq!(ours.held(&wishes).await, [0, MANY, 0]);
+    assert_eq!(ours.held_by(&wishes).await, [0, MANY, 0]);
     assert_eq!(writes(&proxy), written, "a look wrote");
     assert_eq!(etcd.refusals().await, Ok(0), "a look failed a login");
     // Whatever is changed behind our back is seen at once.
@@ -108,8 +108,8 @@ async fn h16_a_healthy_pass_asks_for_the_counters_only() {
             .differences
             .contains(Difference::Absent)
     );
-    ours.create_all(&wishes).await;
-    ours.held(&wishes).await;
+    ours.made_all(&wishes).await;
+    ours.held_by(&wishes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,13 +21,13 @@ const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(500);
 
 /// A program that does as it is told, and a log of what it was asked.
-struct Double {
+pub(super) struct Double {
     folder: TempDir,
     ours: Ours,
 }
 
 impl Double {
-    fn told(how: Value) -> Self {
+    pub(super) fn told(how: Value) -> Self {
         Self::with_args(how, &[])
     }
     fn with_args(mut how: Value, args: &[&str]) -> Self {
@@ -44,7 +44,10 @@ impl Double {
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
-    fn count(&self, start: &str) -> usize {
+    pub(super) fn ours(&self) -> &Ours {
+        &self.ours
+    }
+    pub(super) fn count(&self, start: &str) -> usize {
         let log = self.log();
         log.lines().filter(|line| line.starts_with(start)).count()
     }

@@ -1,18 +1,17 @@
 //! What the suite wants to do to a password file, by Apache's own program and by hand.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use async_trait::async_trait;
-use mesh_conformance::adapter::{Bench, Done, Restart, Session};
-use mesh_conformance::servers::{Fault, Result, ServerError, htpasswd};
+use mesh_conformance::adapter::{Bench, Done, Session};
+use mesh_conformance::servers::{Result, ServerError, htpasswd};
 use mesh_sdk::ProviderName;
 use mesh_sdk::adapter::ProviderSettings;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const NO_SERVER: &str = "a file: there is no server and no connection";
+use crate::logins_file::{LoginsFile, NO_SERVER};
+
 const NO_RIGHTS: &str = "who is in the file is let in: there are no rights";
 
 /// Settings for a file.
@@ -24,32 +23,19 @@ pub(crate) fn settings(path: &Path) -> ProviderSettings {
 /// A file in a folder of its own.
 pub(crate) struct HtpasswdBench {
     folder: TempDir,
-    /// What the file looked like when it was last counted, and how often it had changed by then.
-    counted: Mutex<([i64; 5], u64)>,
+    file: LoginsFile,
 }
 
 impl HtpasswdBench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         Self {
+            file: LoginsFile::at(folder.path().join("users")),
             folder,
-            counted: Mutex::default(),
         }
     }
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("users")
-    }
-    fn text(&self) -> Result<String> {
-        match std::fs::read_to_string(self.path()) {
-            Ok(text) => Ok(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(error.into()),
-        }
-    }
-    /// Changes each line; one that becomes nothing goes.
-    fn each_line(&self, change: impl Fn(&str) -> Option<String>) -> Result<()> {
-        let lines: Vec<String> = self.text()?.lines().filter_map(change).collect();
-        Ok(std::fs::write(self.path(), lines.join("\n") + "\n")?)
+    fn path(&self) -> &Path {
+        self.file.path()
     }
     async fn tool(&self, args: &[&str]) -> Result<i32> {
         if !self.path().exists() {
@@ -89,7 +75,7 @@ impl Bench for HtpasswdBench {
         "a password file, read by Apache's htpasswd 2.4".to_owned()
     }
     fn settings(&self) -> ProviderSettings {
-        settings(&self.path())
+        settings(self.path())
     }
     fn nowhere(&self) -> Result<ProviderSettings> {
         Ok(settings(&self.folder.path().join("away/users")))
@@ -100,12 +86,6 @@ impl Bench for HtpasswdBench {
     fn other_values(&self, _consumer: &str) -> Value {
         json!({ "cost": 6 })
     }
-    fn values_that_the_server_refuses(&self) -> Option<Value> {
-        None
-    }
-    fn reserved(&self) -> Vec<String> {
-        Vec::new()
-    }
     fn network(&self) -> Done {
         Done::Never(NO_SERVER)
     }
@@ -114,22 +94,17 @@ impl Bench for HtpasswdBench {
     }
 
     async fn lets_in(&self, login: &str, password: &str) -> Result<bool> {
-        fits(&self.path(), login, password).await
+        fits(self.path(), login, password).await
     }
     async fn open_session(&self, login: &str, password: &str) -> Result<Box<dyn Session>> {
         Ok(Box::new(Requests {
-            path: self.path(),
+            path: self.path().to_owned(),
             login: login.to_owned(),
             password: password.to_owned(),
         }))
     }
     async fn exists(&self, login: &str) -> Result<bool> {
-        let text = self.text()?;
-        let has = |line: &str| {
-            line.strip_prefix(login)
-                .is_some_and(|rest| rest.starts_with(':'))
-        };
-        Ok(text.lines().any(has))
+        self.file.exists(login)
     }
 
     async fn make(&self, login: &str, password: &str) -> Result<()> {
@@ -148,27 +123,21 @@ impl Bench for HtpasswdBench {
         std::fs::write(&other, "")?;
         let path = other.display().to_string();
         htpasswd(&["-b", "-B", "-C", "5", &path, login, password]).await?;
-        let text = self.text()? + &std::fs::read_to_string(other)?;
-        std::fs::write(self.path(), text.replace("\n\n", "\n"))?;
+        let text = self.file.text()? + &std::fs::read_to_string(other)?;
+        self.file.write(&text.replace("\n\n", "\n"))?;
         Ok(Done::Yes)
     }
     async fn open_to_all(&self, _login: &str) -> Result<Done> {
         Ok(Done::Never("no entry is one that any password fits"))
     }
     async fn switch_off(&self, login: &str) -> Result<Done> {
-        let start = format!("{login}:");
-        self.each_line(|line| match line.strip_prefix(&start) {
-            Some(hash) => Some(format!("{start}!{hash}")),
-            None => Some(line.to_owned()),
-        })?;
+        self.file
+            .each_entry(login, |hash| Some(format!("!{hash}")))?;
         Ok(Done::Yes)
     }
     async fn switch_on(&self, login: &str) -> Result<Done> {
-        let start = format!("{login}:!");
-        self.each_line(|line| match line.strip_prefix(&start) {
-            Some(hash) => Some(format!("{login}:{hash}")),
-            None => Some(line.to_owned()),
-        })?;
+        let bare = |hash: &str| hash.strip_prefix('!').unwrap_or(hash).to_owned();
+        self.file.each_entry(login, |hash| Some(bare(hash)))?;
         Ok(Done::Yes)
     }
     async fn take_rights(&self, _login: &str) -> Result<()> {
@@ -179,7 +148,7 @@ impl Bench for HtpasswdBench {
     }
     async fn strip_mark(&self, login: &str) -> Result<()> {
         let end = format!(" {login}");
-        self.each_line(
+        self.file.each_line(
             |line| match line.starts_with("# mk1.") && line.ends_with(&end) {
                 true => None,
                 false => Some(line.to_owned()),
@@ -188,7 +157,7 @@ impl Bench for HtpasswdBench {
     }
     async fn replace_mark(&self, login: &str, mark: &str) -> Result<()> {
         let end = format!(" {login}");
-        self.each_line(
+        self.file.each_line(
             |line| match line.starts_with("# mk1.") && line.ends_with(&end) {
                 true => Some(format!("# {mark} {login}")),
                 false => Some(line.to_owned()),
@@ -197,45 +166,13 @@ impl Bench for HtpasswdBench {
     }
 
     async fn writes(&self) -> Result<u64> {
-        let now = match std::fs::metadata(self.path()) {
-            Ok(data) => {
-                let inode = i64::try_from(data.ino()).unwrap_or(-1);
-                let (changed, nanos) = (data.ctime(), data.ctime_nsec());
-                [inode, data.mtime(), data.mtime_nsec(), changed, nanos]
-            }
-            Err(_) => [0; 5],
-        };
-        let mut counted = self
-            .counted
-            .lock()
-            .map_err(|_| ServerError::new("poisoned"))?;
-        if counted.0 != now {
-            *counted = (now, counted.1 + 1);
-        }
-        Ok(counted.1)
+        self.file.writes()
     }
     async fn failed_logins(&self) -> Result<u64> {
         // Nobody logs in to a file.
         Ok(0)
     }
     async fn traces(&self) -> Result<Vec<u8>> {
-        let mut all = Vec::new();
-        for entry in std::fs::read_dir(self.folder.path())? {
-            let path = entry?.path();
-            all.extend(path.display().to_string().into_bytes());
-            all.extend(std::fs::read(path)?);
-        }
-        Ok(all)
+        self.file.traces()
     }
-
-    async fn restart(&self) -> Result<Restart> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn stop(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    async fn go_on(&self) -> Result<()> {
-        Err(ServerError::new(NO_SERVER))
-    }
-    fn fault(&self, _fault: Fault) {}
 }

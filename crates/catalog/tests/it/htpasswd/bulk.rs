@@ -19,14 +19,14 @@ async fn h16_what_was_proven_once_is_not_worked_out_again() {
     };
     let wishes = of();
     let begun = Instant::now();
-    ours.create_all(&wishes).await.expect("created");
+    ours.made_all(&wishes).await;
     let made = begun.elapsed();
     // Whoever wrote a hash knows it; whoever starts anew has to work each one out, once.
     let anew = of();
     let mut took = Vec::new();
     for wishes in [&wishes, &anew, &anew] {
         let begun = Instant::now();
-        assert!(ours.all_held(wishes).await.expect("a look"));
+        assert!(ours.all_held(wishes).await);
         took.push(begun.elapsed());
     }
     println!("{MANY} at cost 5: made in {made:?}, looked at in {took:?}");

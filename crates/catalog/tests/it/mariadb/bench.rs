@@ -20,10 +20,12 @@ pub(crate) const ADMIN: &str = "admin-password";
 /// The rights that the kind's page names, on the databases of the tests.
 pub(crate) const LEAST: &str = "\
     CREATE USER 'mesh'@'127.0.0.1' IDENTIFIED BY 'admin-password';\
-    GRANT CREATE USER, CONNECTION ADMIN ON *.* TO 'mesh'@'127.0.0.1';\
+    GRANT CREATE USER, CONNECTION ADMIN, PROCESS ON *.* TO 'mesh'@'127.0.0.1';\
     GRANT SELECT ON mysql.global_priv TO 'mesh'@'127.0.0.1';\
     GRANT SELECT ON mysql.db TO 'mesh'@'127.0.0.1';\
     GRANT SELECT ON mysql.tables_priv TO 'mesh'@'127.0.0.1';\
+    GRANT SELECT ON mysql.roles_mapping TO 'mesh'@'127.0.0.1';\
+    GRANT SELECT ON mysql.procs_priv TO 'mesh'@'127.0.0.1';\
     GRANT CREATE ON `mk1.%`.* TO 'mesh'@'127.0.0.1' WITH GRANT OPTION;\
     GRANT ALL PRIVILEGES ON `shop\\_%`.* TO 'mesh'@'127.0.0.1' WITH GRANT OPTION;";
 
@@ -124,7 +126,11 @@ impl Bench for MariadbBench {
     fn settings(&self) -> ProviderSettings {
         settings(self.proxy.port())
     }
-    fn values(&self, _consumer: &str) -> Value {
+    fn values(&self, consumer: &str) -> Value {
+        // Whoever leaves data has a database to itself.
+        if consumer.ends_with("data") {
+            return json!({ "database": format!("shop_{consumer}"), "privileges": "owner", "auth": self.auth });
+        }
         json!({ "database": "shop_a", "privileges": "owner", "max_connections": 20, "auth": self.auth })
     }
     fn other_values(&self, _consumer: &str) -> Value {
@@ -247,6 +253,24 @@ impl Bench for MariadbBench {
         self.sql(&set).await.map(|_| ())
     }
 
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let database = format!("shop_{login}");
+        let port = self.server.lock().await.port();
+        let made = "CREATE TABLE kept AS SELECT 'tea' AS what";
+        run_as(port, (login, password), &database, made).await?;
+        Ok(Some(database))
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        let ask = format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = {}",
+            text(&format!("shop_{login}"))
+        );
+        Ok(self.sql(&ask).await?.trim() == "1")
+    }
+    fn tells_attempts(&self) -> Done {
+        Done::Never("MariaDB counts refused logins for the server as a whole, not by account")
+    }
+
     async fn writes(&self) -> Result<u64> {
         const COUNTED: &str = "VARIABLE_NAME IN ('Com_create_user', 'Com_alter_user', 'Com_drop_user', \
              'Com_rename_user', 'Com_grant', 'Com_revoke', 'Com_revoke_all', 'Com_create_db', 'Com_drop_db', \
@@ -293,6 +317,26 @@ impl Bench for MariadbBench {
     fn fault(&self, fault: Fault) {
         self.proxy.set(fault);
     }
+}
+
+/// Says something as a login, in a database.
+pub(crate) async fn run_as(
+    port: u16,
+    (login, password): (&str, &str),
+    database: &str,
+    sql: &str,
+) -> Result<()> {
+    let opts = OptsBuilder::default()
+        .ip_or_hostname("127.0.0.1")
+        .tcp_port(port)
+        .prefer_socket(false)
+        .db_name(Some(database))
+        .user(Some(login))
+        .pass(Some(password));
+    let failed = |error: mysql_async::Error| ServerError::new(error.to_string());
+    let mut conn = Conn::new(opts).await.map_err(failed)?;
+    conn.query_drop(sql).await.map_err(failed)?;
+    conn.disconnect().await.map_err(failed)
 }
 
 /// The statements of the connections of `mesh`.

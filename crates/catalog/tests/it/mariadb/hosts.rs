@@ -38,14 +38,14 @@ async fn o13_an_anonymous_account_that_is_met_first_is_told_and_left_alone() {
     let new = wish("new", json!({}));
     assert_eq!(ours.refused(&new).await.0, Class::Exists);
     assert!(ours.lost(&new).await.password_fits);
-    let outcomes = ours.create_all(&[new]).await.expect("called");
+    let outcomes = ours.create_all(&[new]).await;
     assert!(outcomes[0].is_err());
 
     server
         .sql("DROP USER ''@'127.0.0.1'")
         .await
         .expect("dropped");
-    ours.held(&app).await;
+    ours.in_order(&app).await;
     assert_eq!(server.lets_in("app", "password-of-app").await, Ok(true));
 }
 
@@ -118,7 +118,7 @@ async fn o10_letters_of_another_case_are_another_login() {
         Ok(false)
     );
     ours.remove(&upper).await.expect("removed");
-    ours.held(&lower).await;
+    ours.in_order(&lower).await;
     assert_eq!(
         server.lets_in("appread", "password-of-lower").await,
         Ok(true)

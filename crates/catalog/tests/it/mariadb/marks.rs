@@ -89,14 +89,14 @@ async fn o17_after_a_restore_one_write_brings_the_present_password_back() {
 
     // The backup has the mark and the password of its time.
     let there = Ours::on(settings(restored.port()));
-    there.held(&old).await;
+    there.in_order(&old).await;
     let lost = there.lost(&new).await;
     assert_eq!(lost.mark, MarkSeen::Ours, "{lost:?}");
     assert_eq!(lost.differences, Difference::Password.into());
     there.made(&new).await;
     assert_eq!(restored.counter("Com_alter_user").await, Ok(1));
     for _ in 0..100 {
-        there.held(&new).await;
+        there.in_order(&new).await;
     }
     there.create(&new).await.expect("created");
     let writes =
@@ -118,5 +118,5 @@ async fn r11_a_dump_of_accounts_carries_the_mark() {
         .replace('\n', ";\n")
         .replace("GRANT USAGE", "-- GRANT USAGE");
     other.sql(&statements).await.expect("read in");
-    there.held(&app).await;
+    there.in_order(&app).await;
 }

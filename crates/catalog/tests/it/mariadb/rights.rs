@@ -153,7 +153,7 @@ async fn a7_every_privilege_of_the_whole_server_is_called_as_the_server_does() {
     for name in names {
         let app = wish("app", json!({ "global": [name] }));
         ours.create(&app).await.expect(name);
-        ours.held(&app).await;
+        ours.in_order(&app).await;
         let grants = server
             .sql("SHOW GRANTS FOR 'app'@'%'")
             .await
@@ -178,7 +178,7 @@ async fn a7_rights_that_values_cannot_name_are_none_of_our_business() {
         CREATE TABLE other.t (i INT); GRANT SELECT ON other.t TO 'app'@'%'; \
         GRANT UPDATE (i) ON other.t TO 'app'@'%'";
     server.sql(more).await.expect("granted");
-    ours.held(&app).await;
+    ours.in_order(&app).await;
     let listed = ours
         .adapter
         .list(&ours.cx, &ours.marker)

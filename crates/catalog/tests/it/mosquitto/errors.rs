@@ -69,7 +69,7 @@ async fn o42_what_is_half_there_is_finished() {
             .contains(Difference::Absent)
     );
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     // The client without its role.
     let take =
         json!({ "command": "removeClientRole", "username": "web", "rolename": "meshkeeper/web" });
@@ -80,7 +80,7 @@ async fn o42_what_is_half_there_is_finished() {
         "{lost:?}"
     );
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     // A removal that was cut off between the two leaves a role, and the next one takes it.
     let delete = json!({ "command": "deleteClient", "username": "web" });
     admin.command(&[delete]).await.expect("deleted");
@@ -125,7 +125,7 @@ async fn o23_a_wrong_password_is_tried_once_a_pass() {
             .contains(Difference::Password)
     );
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     assert_eq!(failed() - before, 1);
 }
 
@@ -179,7 +179,7 @@ async fn o43_an_open_broker_still_refuses_whom_it_knows_and_doctor_tells() {
         log_in(&broker, "nobody", "x").await.is_none(),
         "nor would an absent one be seen"
     );
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     let wrong = wish_with("web", json!({}), |parts| {
         parts.password = Some(Secret::from("wrong"))
     });
@@ -243,7 +243,7 @@ async fn h16_a_broker_that_holds_small_packets_back_is_no_slower() {
     let mut quickest = Duration::MAX;
     for _ in 0..10 {
         let began = Instant::now();
-        assert!(ours.held(&web).await);
+        assert!(ours.is_held(&web).await);
         quickest = quickest.min(began.elapsed());
     }
     assert!(quickest < Duration::from_millis(35), "{quickest:?}");
@@ -294,7 +294,7 @@ async fn o19_what_the_broker_could_not_write_is_made_again_after_a_restart() {
     let before = std::fs::read(broker.file()).expect("the file");
     for one in &many {
         ours.create(one).await.expect("the broker says yes");
-        assert!(ours.held(one).await);
+        assert!(ours.is_held(one).await);
     }
     // As if none of it had been written: a broker that cannot write its file says yes all the same.
     broker.end().await.expect("ended");
@@ -308,7 +308,7 @@ async fn o19_what_the_broker_could_not_write_is_made_again_after_a_restart() {
                 .contains(Difference::Absent)
         );
         ours.create(one).await.expect("created");
-        assert!(ours.held(one).await);
+        assert!(ours.is_held(one).await);
     }
     let listed = ours
         .adapter

@@ -19,7 +19,7 @@ pub(crate) const ADMIN: (&str, &str) = ("mesh", "admin-password");
 pub(crate) fn least() -> String {
     format!(
         "{{user: {}, password: {}, permissions: {{ publish: [\"$SYS.REQ.SERVER.*.RELOAD\", \
-         \"$SYS.REQ.SERVER.*.VARZ\", \"$SYS.REQ.USER.INFO\"], subscribe: \"_INBOX.meshkeeper.>\" }} }}",
+         \"$SYS.REQ.SERVER.*.VARZ\", \"$SYS.REQ.SERVER.*.CONNZ\", \"$SYS.REQ.USER.INFO\"], subscribe: \"_INBOX.meshkeeper.>\" }} }}",
         ADMIN.0, ADMIN.1
     )
 }

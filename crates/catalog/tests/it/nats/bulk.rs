@@ -30,7 +30,7 @@ async fn h16_ten_thousand_take_a_handful_of_calls() {
     assert_eq!((calls(".RELOAD"), calls("CONNECT")), (1, 1));
     let text = users(&nats);
     for pass in 1..=3 {
-        let held = ours.holds_all(&many).await;
+        let held = ours.answers(&many).await;
         assert!(held.iter().all(|one| matches!(one, Answer::Held(_))));
         assert!(
             calls("CONNECT") <= 1 + 5 * pass,
@@ -45,7 +45,7 @@ async fn h16_ten_thousand_take_a_handful_of_calls() {
         .expect("its line");
     std::fs::write(nats.users_file(), text.replace(&format!("{line}\n"), "")).expect("written");
     nats.reload().await.expect("loaded");
-    let lost = ours.holds_all(&many).await;
+    let lost = ours.answers(&many).await;
     let lost = lost
         .iter()
         .filter(|one| matches!(one, Answer::Lost(_)))

@@ -40,7 +40,7 @@ async fn a3_admins_that_may_not_are_denied() {
     assert!(users(&nats).contains("web"));
     let ours = Ours::of(&nats);
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +65,7 @@ async fn o29_one_that_the_server_does_not_take_stops_no_other() {
         );
     }
     for (at, one) in many.iter().enumerate() {
-        assert_eq!(ours.held(one).await, at != 7, "{at}");
+        assert_eq!(ours.is_held(one).await, at != 7, "{at}");
     }
     assert!(
         lets_in(&nats, NATS_SYSTEM.0, NATS_SYSTEM.1).await,
@@ -87,10 +87,10 @@ async fn a6_a_configuration_that_is_broken_elsewhere_is_told_and_the_file_put_ba
     assert!(error.message().contains("no_such_setting"), "{error}");
     assert_eq!(users(&nats), before);
     // What the server serves is still what stands there.
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     nats.write_config("").expect("written");
     ours.create(&api).await.expect("created");
-    assert!(ours.held(&api).await && ours.held(&web).await);
+    assert!(ours.is_held(&api).await && ours.is_held(&web).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

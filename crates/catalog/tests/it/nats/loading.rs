@@ -34,9 +34,9 @@ async fn h17_a_file_that_the_server_has_not_loaded_is_not_held() {
     let before = users(&nats);
     ours.create(&web).await.expect("created");
     assert_eq!(users(&nats), before, "only loading was needed");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     assert!(
-        ours.holds_all(&[web])
+        ours.answers(&[web])
             .await
             .iter()
             .all(|one| matches!(one, Answer::Held(_)))
@@ -101,7 +101,7 @@ async fn h7_a_file_that_cannot_be_read_is_unknown_and_never_written() {
     );
     std::fs::write(nats.users_file(), good).expect("written");
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn h17_a_file_that_the_configuration_does_not_include_is_seen_by_logging_i
         .expect("the file and the server took it");
     let lost = ours.lost(&web).await;
     assert!(lost.detail.contains("include this file"), "{lost:?}");
-    let bulk = ours.holds_all(&[web]).await;
+    let bulk = ours.answers(&[web]).await;
     assert!(matches!(&bulk[..], [Answer::Lost(_)]), "{bulk:?}");
 }
 
@@ -207,5 +207,5 @@ async fn a4_a_plain_password_in_the_file_is_made_a_hash() {
     );
     ours.create(&web).await.expect("created");
     assert!(!users(&nats).contains("password-of-web"));
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
 }

@@ -75,7 +75,7 @@ async fn o34_another_authority_another_name_and_an_old_certificate_are_refused()
     let ours = Ours::on(careless);
     let web = wish("web", json!({}));
     ours.create(&web).await.expect("created");
-    assert!(ours.held(&web).await);
+    assert!(ours.is_held(&web).await);
     assert!(found(&ours.doctor().await, "tls", FindingLevel::Warning));
 }
 

@@ -151,7 +151,11 @@ impl Bench for PostgresBench {
     fn settings(&self) -> ProviderSettings {
         settings(self.proxy.port(), self.who)
     }
-    fn values(&self, _consumer: &str) -> Value {
+    fn values(&self, consumer: &str) -> Value {
+        // Whoever leaves data has to own a database: what others write is in somebody else's.
+        if consumer.ends_with("data") {
+            return json!({ "database": consumer, "privileges": "owner" });
+        }
         json!({ "database": "shop", "privileges": "readwrite" })
     }
     fn other_values(&self, _consumer: &str) -> Value {
@@ -268,6 +272,28 @@ impl Bench for PostgresBench {
         let sql = format!("COMMENT ON ROLE {} IS {}", ident(login), text(mark));
         self.sql("postgres", &sql).await?;
         Ok(())
+    }
+
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let sql = "CREATE TABLE kept (what text); INSERT INTO kept VALUES ('tea')";
+        let server = self.server.lock().await;
+        server.sql_as(login, password, login, sql).await?;
+        Ok(Some(login.to_owned()))
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        let sql = format!(
+            "SELECT count(*) FROM pg_database WHERE datname = {}",
+            text(login)
+        );
+        if self.sql("postgres", &sql).await? == "0" {
+            return Ok(false);
+        }
+        Ok(self.sql(login, "SELECT what FROM kept").await? == "tea")
+    }
+    fn tells_attempts(&self) -> Done {
+        Done::Never(
+            "a login that was refused is in the server's log alone, which SQL does not reach",
+        )
     }
 
     async fn writes(&self) -> Result<u64> {

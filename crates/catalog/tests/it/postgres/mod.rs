@@ -5,19 +5,20 @@ mod bench;
 mod bulk;
 mod cases;
 mod owner;
+mod reverse;
 mod rights;
 mod suite;
 mod tls;
 
 use mesh_catalog::postgres::PostgresKind;
 use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
-use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
-use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
-use mesh_sdk::provision::{Departing, WishParts};
-use mesh_sdk::{Answer, Difference, Error, Held, Lost, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::provision::WishParts;
+use mesh_sdk::{Difference, Wish};
 use serde_json::{Value, json};
 
 use crate::wishes::wish_of;
+
+type Ours = crate::ours::Ours<PostgresKind>;
 
 /// A server, or a failure that says how to get one.
 async fn server(flavor: PostgresFlavor, options: PostgresOptions) -> PostgresServer {
@@ -60,101 +61,6 @@ const WRITES: [&str; 6] = [
     "COMMENT ON",
     "DROP ",
 ];
-
-/// One adapter with what its calls need.
-struct Ours {
-    adapter: AdapterHandle,
-    marker: Marker,
-    cx: Cx,
-}
-
-impl Ours {
-    fn on(settings: ProviderSettings) -> Self {
-        let mesh = MeshId::new("test").expect("a name");
-        let provider = ProviderName::new("database").expect("a name");
-        AnyKind::check_provider(&PostgresKind, &settings).expect("good settings");
-        Self {
-            adapter: AnyKind::open(&PostgresKind, settings).expect("an adapter"),
-            marker: Marker::new(mesh, "i1", provider, Secret::from("key")),
-            cx: Cx::default(),
-        }
-    }
-    async fn create(&self, wish: &Wish) -> Result<(), Error> {
-        let asked = Asked {
-            wish,
-            adopted: false,
-        };
-        self.adapter.create(&self.cx, &self.marker, asked).await
-    }
-    async fn holds(&self, wish: &Wish) -> Result<Answer, Error> {
-        let asked = Asked {
-            wish,
-            adopted: false,
-        };
-        self.adapter.holds(&self.cx, &self.marker, asked).await
-    }
-    async fn held(&self, wish: &Wish) -> Held {
-        match self.holds(wish).await {
-            Ok(Answer::Held(held)) => held,
-            other => panic!("{wish:?}: {other:?}"),
-        }
-    }
-    async fn lost(&self, wish: &Wish) -> Lost {
-        match self.holds(wish).await {
-            Ok(Answer::Lost(lost)) => *lost,
-            other => panic!("{wish:?}: {other:?}"),
-        }
-    }
-    async fn made(&self, wish: &Wish) {
-        self.create(wish).await.expect("created");
-        assert_eq!(self.held(wish).await.warning, None, "{wish:?}");
-    }
-    async fn remove(&self, wish: &Wish) -> Result<(), Error> {
-        self.adapter
-            .remove(&self.cx, &self.marker, &going(wish))
-            .await
-    }
-    async fn create_all(&self, wishes: &[Wish]) -> Vec<Result<(), Error>> {
-        let asked: Vec<Asked<'_>> = asked(wishes);
-        let sink = Sink::new(wishes.len());
-        let ended = self
-            .adapter
-            .create_all(&self.cx, &self.marker, &asked, &sink)
-            .await;
-        ended.expect("an end");
-        sink.take()
-            .into_iter()
-            .map(|one| one.expect("an outcome"))
-            .collect()
-    }
-    async fn holds_all(&self, wishes: &[Wish]) -> Vec<Result<Answer, Error>> {
-        let asked: Vec<Asked<'_>> = asked(wishes);
-        let sink = Sink::new(wishes.len());
-        let ended = self
-            .adapter
-            .holds_all(&self.cx, &self.marker, &asked, &sink)
-            .await;
-        ended.expect("an end");
-        sink.take()
-            .into_iter()
-            .map(|one| one.expect("an answer"))
-            .collect()
-    }
-}
-
-fn asked(wishes: &[Wish]) -> Vec<Asked<'_>> {
-    wishes
-        .iter()
-        .map(|wish| Asked {
-            wish,
-            adopted: false,
-        })
-        .collect()
-}
-
-fn going(wish: &Wish) -> Departing {
-    Departing::new(wish.consumer().clone(), wish.login().clone())
-}
 
 fn only(differences: impl IntoIterator<Item = Difference>) -> mesh_sdk::Differences {
     differences.into_iter().collect()

@@ -102,6 +102,11 @@ impl Bench for RabbitBench {
         settings(self.proxy.port())
     }
     fn values(&self, consumer: &str) -> Value {
+        // Whoever leaves data has a virtual host to itself.
+        if consumer.ends_with("data") {
+            let all = ".*";
+            return json!({ "vhost": consumer, "configure": all, "write": all, "read": all, "create_vhost": true });
+        }
         json!({
             "vhost": "/",
             "configure": format!("^{consumer}$"),
@@ -228,6 +233,20 @@ impl Bench for RabbitBench {
         .await
     }
 
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let server = self.server.lock().await;
+        let client = server.log_in(login, password, login).await?;
+        let mut client = client.ok_or_else(|| ServerError::new("the login was refused"))?;
+        client.leave("kept", b"tea").await?;
+        Ok(Some(login.to_owned()))
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        has_message(&*self.server.lock().await, login).await
+    }
+    fn tells_attempts(&self) -> Done {
+        Done::Never("RabbitMQ counts refused logins for a node as a whole, not by user")
+    }
+
     async fn writes(&self) -> Result<u64> {
         Ok(writes(&self.proxy))
     }
@@ -257,6 +276,26 @@ impl Bench for RabbitBench {
     fn fault(&self, fault: Fault) {
         self.proxy.set(fault);
     }
+}
+
+/// Whether a message is still in the queue of a virtual host, read by an admin.
+pub(crate) async fn has_message(server: &RabbitServer, vhost: &str) -> Result<bool> {
+    let (status, _) = server
+        .ask("GET", &format!("vhosts/{vhost}"), Value::Null)
+        .await?;
+    if status == 404 {
+        return Ok(false);
+    }
+    let admin = mesh_conformance::servers::RABBIT_ADMIN.0;
+    let all = json!({ "configure": "", "write": "", "read": ".*" });
+    let permissions = format!("permissions/{vhost}/{admin}");
+    server.must("PUT", &permissions, all).await?;
+    let get = json!({ "count": 1, "ackmode": "ack_requeue_true", "encoding": "auto" });
+    let (_, got) = server
+        .ask("POST", &format!("queues/{vhost}/kept/get"), get)
+        .await?;
+    server.must("DELETE", &permissions, Value::Null).await?;
+    Ok(got[0]["payload"] == "tea")
 }
 
 /// How many requests of the adapter wrote something.

@@ -230,8 +230,21 @@ impl Bench for RedisBench {
         self.set(login, &[&rule]).await
     }
 
+    async fn leave_data(&self, login: &str, password: &str) -> Result<Option<String>> {
+        let port = self.server.lock().await.port();
+        let mut client = RespClient::connect(port).await?;
+        client.must(&["AUTH", login, password]).await?;
+        let key = format!("{login}:tea");
+        client.must(&["SET", &key, "kept"]).await?;
+        Ok(Some(format!("{login}:*")))
+    }
+    async fn has_data(&self, login: &str) -> Result<bool> {
+        let key = format!("{login}:tea");
+        Ok(self.client().await?.must(&["GET", &key]).await?.text() == "kept")
+    }
+
     async fn writes(&self) -> Result<u64> {
-        const WORDS: [&[u8]; 4] = [b"SETUSER", b"DELUSER", b"SAVE", b"REWRITE"];
+        const WORDS: [&[u8]; 5] = [b"SETUSER", b"DELUSER", b"SAVE", b"REWRITE", b"UNLINK"];
         let asked = self.proxy.asked();
         let mut counted = self.counted.lock().await;
         counted.resize(asked.len(), (0, 0));

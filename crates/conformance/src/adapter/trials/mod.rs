@@ -7,6 +7,7 @@ mod hostile;
 mod look;
 mod ownership;
 mod removal;
+mod reverse;
 mod secrets;
 
 use futures_util::future::BoxFuture;
@@ -62,6 +63,13 @@ pub(super) const ALL: &[Trial] = trials! {
         r10_switching_off_ends_sessions_and_keeps_the_login,
         r10_healing_leaves_a_session_in_order_alone,
         r1_a_list_is_whole_and_tells_whose_each_login_is;
+    reverse:
+        r14_the_canary_is_listed_and_opens_nothing,
+        r6_a_login_in_use_is_told,
+        r6_an_attempt_on_a_login_that_is_off_is_told,
+        h18_what_is_found_can_be_adopted_as_it_stands,
+        r5_removing_keeps_data_and_purging_deletes_it,
+        r5_data_that_a_login_may_use_is_not_purged;
     hostile:
         a5_o01_o02_hostile_names_and_passwords_are_data,
         o07_what_no_backend_can_take_is_refused_before_anything_is_written;

@@ -116,8 +116,8 @@ impl<'s> Stage<'s> {
             ));
         };
         let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-        let installation = Installation::open(&data, &manifest.mesh, clock, Arc::clone(&scrubber));
-        let installation = Arc::new(installation.map_err(told)?);
+        let installation = online.open_for(&data, &manifest).await.map_err(told)?;
+        let installation = Arc::new(installation);
         let (passes, stop) = (Arc::new(Passes::default()), online.stop.child_token());
         let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&passes) as Arc<dyn Observer>];
         let shared = Arc::clone(&installation);

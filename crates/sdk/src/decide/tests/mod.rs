@@ -4,8 +4,11 @@ mod applying;
 mod asking;
 mod braking;
 mod guarding;
+mod handing;
 mod owning;
 mod removing;
+mod retiring;
+mod reverse;
 mod shape;
 mod telling;
 
@@ -16,7 +19,7 @@ use super::{
     Core, Departure, Happening, Mode, PassPlan, Record, SecretState, ServerRecord, Settings, Slot,
     State, Step, Stored, Summary, Wanted, WholeWish,
 };
-use crate::adapter::{Capabilities, Listed, Server};
+use crate::adapter::{Capabilities, Listed, Server, Use};
 use crate::answer::{Answer, Difference, Held, Lost, MarkSeen, Proof};
 use crate::condition::{ConditionType, Fact};
 use crate::error::{Class, Error};
@@ -74,6 +77,9 @@ struct Rig {
     removes: Result<(), Error>,
     server: Result<Server, Error>,
     list: Result<Vec<Listed>, Error>,
+    /// Every wish asks for our own login, and every list has it.
+    guarded: bool,
+    uses: Result<HashMap<String, Use>, Error>,
     mints: u32,
     disk: HashMap<ConsumerName, Record>,
     disk_server: ServerRecord,
@@ -104,6 +110,14 @@ fn wanted(text: &str) -> Wanted {
         enabled: true,
         adopt: false,
         secret: SecretState::Ready,
+    }
+}
+fn canary() -> Wanted {
+    Wanted {
+        consumer: ConsumerName::canary(),
+        login: login("mesh-canary-x"),
+        enabled: false,
+        ..wanted("canary")
     }
 }
 fn held() -> Result<Answer, Error> {
@@ -150,6 +164,8 @@ impl Rig {
             removes: Ok(()),
             server: Ok(server),
             list: Ok(Vec::new()),
+            guarded: false,
+            uses: Ok(HashMap::new()),
             mints: 0,
             disk: HashMap::new(),
             disk_server: ServerRecord::default(),
@@ -172,8 +188,27 @@ impl Rig {
         rig.again_changes_nothing();
         rig
     }
+    /// The same, with our own login, so that a list proves something.
+    fn guarded(names: &[&str]) -> Self {
+        let mut rig = Self::with(
+            asked_singly(),
+            Stored::default(),
+            Time::from_millis(1_000_000),
+        );
+        rig.guarded = true;
+        rig.lists(&[]);
+        rig.wish_for(names.iter().map(|n| wanted(n)).collect());
+        rig.pass();
+        rig.next();
+        rig.again_changes_nothing();
+        rig
+    }
     fn wish_for(&mut self, wanted: Vec<Wanted>) {
         self.wish.wanted = wanted;
+        let has_canary = self.wish.wanted.iter().any(|w| w.consumer.is_canary());
+        if self.guarded && !has_canary {
+            self.wish.wanted.push(canary());
+        }
         self.wish.generation += 1;
         self.confirm_wish();
     }
@@ -199,7 +234,9 @@ impl Rig {
     fn lists(&mut self, entries: &[(&str, MarkSeen)]) {
         let entries = entries.iter();
         let entries = entries.map(|(l, mark)| Listed::new(login(l), mark.clone(), true));
-        self.list = Ok(entries.collect());
+        let own = MarkSeen::OursFor(ConsumerName::canary());
+        let own = Listed::new(canary().login, own, false);
+        self.list = Ok(entries.chain(self.guarded.then_some(own)).collect());
     }
     fn lists_ours(&mut self, names: &[&str]) {
         let entries: Vec<(&str, MarkSeen)> = names
@@ -298,7 +335,19 @@ impl Rig {
             self.core.answer(*i, self.now, answer);
             asked.push(consumer);
         }
+        self.ask_for_uses();
         (plan, asked)
+    }
+    fn ask_for_uses(&mut self) {
+        let going = self.core.uses_to_ask(self.now);
+        if going.is_empty() {
+            return;
+        }
+        let uses = self.uses.clone().map(|uses| {
+            let told = going.iter().map(|(_, login)| uses.get(login.as_str()));
+            told.map(|used| used.cloned()).collect::<Vec<_>>()
+        });
+        self.core.used(self.now, &going, uses.as_deref());
     }
     fn answer_for(&self, consumer: &str) -> Result<Answer, Error> {
         let answer = self.looks.get(consumer).cloned();
@@ -309,7 +358,7 @@ impl Rig {
         if step == Step::Disable || step == Step::Remove {
             let outcome = self.removes.clone();
             if let (Ok(()), Ok(list)) = (&outcome, &mut self.list) {
-                let gone = self.core.slots()[i].record.login.clone();
+                let gone = self.core.slots()[i].going().clone();
                 list.retain(|l| step == Step::Disable || l.login != gone);
                 let off = list.iter_mut().filter(|l| l.login == gone);
                 off.for_each(|l| l.enabled = false);
@@ -371,7 +420,7 @@ impl Rig {
             if let Some(unknown) = &mut record.unknown {
                 unknown.why = "".into();
             }
-            record.departure.iter_mut().for_each(|d| d.shown = None);
+            record.departures_mut().for_each(|(_, d)| d.shown = None);
             record
         };
         for slot in self.core.slots() {

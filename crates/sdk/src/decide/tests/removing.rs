@@ -6,7 +6,7 @@ pub(super) const FEW: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "web"];
 
 /// Eight consumers at rest, all listed; `gone` are not asked for any more.
 pub(super) fn leaving(gone: &[&str]) -> Rig {
-    let mut rig = Rig::held(&FEW);
+    let mut rig = Rig::guarded(&FEW);
     rig.lists_ours(&FEW);
     without(&mut rig, gone);
     rig

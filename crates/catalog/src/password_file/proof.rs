@@ -5,16 +5,16 @@ use std::thread::available_parallelism;
 
 use mesh_sdk::{Class, Error, Provision, Secret};
 
+use super::Wish;
 use super::file::blocking;
-use super::values::HtpasswdValues;
-
-/// A wish of this kind.
-pub(super) type Wish<'a> = Provision<'a, HtpasswdValues>;
+use super::format::Format;
 
 /// The longest password that bcrypt looks at whole, in bytes.
 pub(super) const LONGEST: usize = 72;
 /// The least cost for a password that was made from random bits, and for one that a person chose.
 const COSTS: (u32, u32) = (5, 10);
+/// The costs that may be asked for.
+pub(super) const ALLOWED_COSTS: std::ops::RangeInclusive<u32> = 5..=14;
 /// Dearer ones are not worked out: somebody else's line must not hold us up for minutes.
 const DEAREST: u32 = 15;
 /// How many hashes one task works out before the next answer can be given.
@@ -25,7 +25,7 @@ const PART: usize = 4;
 pub(super) struct Proven(Mutex<Option<Vec<u8>>>);
 
 /// What is remembered for a wish.
-pub(super) fn proven(wish: &Wish<'_>) -> Arc<Proven> {
+pub(super) fn proven<V: 'static>(wish: &Provision<'_, V>) -> Arc<Proven> {
     wish.memo(Proven::default)
 }
 
@@ -43,8 +43,8 @@ impl Proven {
 }
 
 /// The least cost that a wish asks for, and whether exactly that.
-pub(super) fn cost(wish: &Wish<'_>) -> (u32, bool) {
-    match wish.values().cost {
+pub(super) fn asked_cost<F: Format>(wish: &Wish<'_, F>) -> (u32, bool) {
+    match F::cost(wish.values()) {
         Some(cost) => (cost, true),
         None if wish.is_generated() => (COSTS.0, false),
         None => (COSTS.1, false),
@@ -52,7 +52,7 @@ pub(super) fn cost(wish: &Wish<'_>) -> (u32, bool) {
 }
 
 /// The cost that a hash shows, if it is bcrypt's.
-pub(super) fn cost_of(hash: &[u8]) -> Option<u32> {
+pub(crate) fn cost_of(hash: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(hash).ok()?;
     let mut parts = text.strip_prefix('$')?.split('$');
     let is_bcrypt = matches!(parts.next()?, "2a" | "2b" | "2x" | "2y");
@@ -60,18 +60,18 @@ pub(super) fn cost_of(hash: &[u8]) -> Option<u32> {
     (is_bcrypt && text.len() == 60).then_some(cost)
 }
 
-/// Whether a hash is of the form that every reader takes.
-pub(super) fn is_plain_form(hash: &[u8]) -> bool {
-    hash.starts_with(b"$2y$")
-}
-
 /// Whether each hash is of its password, in the order of the questions.
 pub(super) async fn prove(questions: Vec<(Secret, Vec<u8>)>) -> Result<Vec<bool>, Error> {
     each(questions, |(password, hash)| Ok(fits(&password, &hash))).await
 }
 
+/// Whether a hash is of a kind that is worked out here.
+pub(super) fn can_be_proven(hash: &[u8]) -> bool {
+    cost_of(hash).is_some_and(|cost| cost <= DEAREST)
+}
+
 fn fits(password: &Secret, hash: &[u8]) -> bool {
-    if password.len() > LONGEST || cost_of(hash).is_none_or(|cost| cost > DEAREST) {
+    if password.len() > LONGEST || !can_be_proven(hash) {
         return false;
     }
     let text = std::str::from_utf8(hash).unwrap_or_default();
@@ -141,7 +141,7 @@ mod tests {
         let made = made.expect("hashes");
         assert!(
             made.iter()
-                .all(|hash| is_plain_form(hash) && hash.len() == 60)
+                .all(|hash| hash.starts_with(b"$2y$") && hash.len() == 60)
         );
         assert_eq!((cost_of(&made[0]), cost_of(&made[1])), (Some(5), Some(6)));
         // Made by `htpasswd -nbB -C 5 web secret`.

@@ -4,15 +4,14 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mesh_sdk::{Class, Error};
 use rustix::fs::{Access, CWD, RenameFlags, access, renameat_with};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use super::classify::{class_of, failed};
-use super::lines::Lines;
+use super::failed::{class_of, failed};
 
 /// How long another writer of ours may keep the folder locked.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,6 +24,8 @@ pub(super) struct PasswordFile {
     path: PathBuf,
     /// Of a file that is made anew.
     mode: u32,
+    /// Its reader looks at it anew only when the second of its last change, or its size, is another.
+    by_second: bool,
 }
 
 /// The file's place, with links followed, and its folder.
@@ -34,25 +35,23 @@ struct Place {
     new: PathBuf,
 }
 
-/// What a change of the lines comes to.
-pub(super) type Changed = Result<(), Error>;
-
 impl PasswordFile {
-    pub(super) fn new(path: &str, mode: u32) -> Self {
+    pub(super) fn new(path: &str, mode: u32, by_second: bool) -> Self {
         Self {
             path: PathBuf::from(path),
             mode,
+            by_second,
         }
     }
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The lines that are there; none if there is no file in its folder yet.
-    pub(super) async fn lines(&self) -> Result<Lines, Error> {
+    /// What stands in it; nothing if there is no file in its folder yet.
+    pub(super) async fn read(&self) -> Result<Vec<u8>, Error> {
         let this = self.clone();
         let bytes = blocking(move || this.place().and_then(|place| this.bytes(&place))).await?;
-        Ok(Lines::read(&bytes.unwrap_or_default()))
+        Ok(bytes.unwrap_or_default())
     }
 
     /// Why the file takes no changes, if it does not.
@@ -81,11 +80,11 @@ impl PasswordFile {
         .await
     }
 
-    /// Changes the lines under the lock, and replaces the file if they are other ones then. `change` is
-    /// called again when somebody else changed the file meanwhile.
+    /// Makes new content of what stands there, under the lock, and replaces the file if it differs. `change`
+    /// is called again when somebody else changed the file meanwhile.
     pub(super) async fn edit(
         &self,
-        change: impl Fn(&mut Lines) -> Changed + Send + 'static,
+        change: impl Fn(&[u8]) -> Result<Vec<u8>, Error> + Send + 'static,
     ) -> Result<(), Error> {
         let this = self.clone();
         let place = blocking(move || this.place()).await?;
@@ -141,15 +140,13 @@ impl PasswordFile {
     fn replace(
         &self,
         place: &Place,
-        change: &(impl Fn(&mut Lines) -> Changed + Send + 'static),
+        change: &impl Fn(&[u8]) -> Result<Vec<u8>, Error>,
     ) -> Result<(), Error> {
         // What a writer that was killed left behind; under the lock nobody is at it.
         remove(&place.new)?;
         for _ in 0..TRIES {
             let old = self.bytes(place)?;
-            let mut lines = Lines::read(old.as_deref().unwrap_or_default());
-            change(&mut lines)?;
-            let new = lines.bytes();
+            let new = change(old.as_deref().unwrap_or_default())?;
             if new == old.as_deref().unwrap_or_default() {
                 return Ok(());
             }
@@ -187,6 +184,9 @@ impl PasswordFile {
             .open(&place.new)
             .map_err(tell)?;
         file.write_all(bytes).map_err(tell)?;
+        if let Some(data) = old.as_ref().filter(|_| self.by_second) {
+            another_second(&file, data).map_err(tell)?;
+        }
         let mode = old.as_ref().map_or(self.mode, |data| data.mode() & 0o7777);
         if let Some(data) = old {
             keep_owner(&file, &data).map_err(|error| {
@@ -243,6 +243,16 @@ impl PasswordFile {
         settle(&place.folder)?;
         Ok(true)
     }
+}
+
+/// Gives a new file a time of change in a later second than the one whose place it takes, if it has not one by
+/// itself: what is changed twice in a second would otherwise never be looked at again.
+fn another_second(file: &File, old: &std::fs::Metadata) -> io::Result<()> {
+    if file.metadata()?.mtime() > old.mtime() {
+        return Ok(());
+    }
+    let second = u64::try_from(old.mtime()).unwrap_or_default() + 1;
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second))
 }
 
 fn keep_owner(file: &File, old: &std::fs::Metadata) -> io::Result<()> {

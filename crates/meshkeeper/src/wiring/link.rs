@@ -1,0 +1,45 @@
+//! From what the manifest says of NATS servers to a link that the store can use.
+
+use mesh_bus::jetstream::{Link, Login, Names, Role, Server, Tls};
+use mesh_sdk::scrub::Scrubber;
+
+use crate::manifest::{BusLogin, BusServer, NatsBus, SecretSource, SecretTrouble};
+
+/// A link in a role. What is secret in it becomes known to the scrubber.
+pub fn link(
+    bus: &NatsBus,
+    mesh: &str,
+    role: Role,
+    source: &dyn SecretSource,
+    scrubber: &Scrubber,
+) -> Result<Link, Vec<SecretTrouble>> {
+    let read = bus.resolve(source)?;
+    if let Some(secret) = &read.login {
+        scrubber.add(secret.clone());
+    }
+    let login = match (&bus.login, read.login) {
+        (BusLogin::Password { user, .. }, Some(password)) => Login::Password {
+            user: user.clone(),
+            password,
+        },
+        (BusLogin::Creds(_), Some(text)) => Login::Credentials(text),
+        (BusLogin::Nkey(_), Some(seed)) => Login::Nkey(seed),
+        (_, _) => Login::Open,
+    };
+    let server = |server: &BusServer| Server {
+        host: server.host.clone(),
+        port: server.port,
+        tls: server.tls,
+    };
+    let of_role = || role.inbox(&Names::of(mesh));
+    Ok(Link {
+        servers: bus.servers.iter().map(server).collect(),
+        login,
+        tls: Tls {
+            ca_pem: read.ca_pem,
+            client_pem: read.client_pem,
+        },
+        dangerously_plain: bus.dangerously_plain,
+        inbox: Some(bus.inbox.clone().unwrap_or_else(of_role)),
+    })
+}
