@@ -8,6 +8,7 @@ mod plain;
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -68,7 +69,8 @@ pub trait Adapter: Send + Sync + 'static {
 
     /// [`Adapter::holds`] for many, with as few calls as there can be (H-16). Each answer is put into
     /// `answers` under the consumer's index as soon as it is known; whatever has none when this returns
-    /// is unknown, with the returned error as the reason. Calls [`Cx::progress`] at each server reply.
+    /// is unknown, with the returned error as the reason. Calls [`Cx::progress`] at each server reply, and
+    /// [`Cx::rest`] where it ends before all is worked out.
     async fn holds_all(
         &self,
         _cx: &Cx,
@@ -309,6 +311,12 @@ impl Cx {
         self.progress.pause(true);
         Computing(Arc::clone(&self.progress))
     }
+    /// The call ends here by itself although answers are missing: what was told is acted on first, and the
+    /// rest is asked for at once afterwards. For a bulk look whose proofs take long to work out, so that
+    /// nobody's repair waits for them (H-16). At least one answer must be there.
+    pub fn rest(&self) {
+        self.progress.rest();
+    }
     /// The signs of life, for the harness.
     pub fn signs_of_life(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
@@ -319,6 +327,7 @@ impl Cx {
 #[derive(Debug, Default)]
 pub struct Progress {
     state: Mutex<(u64, u32)>,
+    rests: AtomicBool,
 }
 
 impl Progress {
@@ -336,6 +345,13 @@ impl Progress {
                 state.1.saturating_sub(1)
             };
         }
+    }
+    fn rest(&self) {
+        self.rests.store(true, Ordering::Relaxed);
+    }
+    /// Whether the call ended by itself with answers missing.
+    pub fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
     }
     /// How many signs there were, and whether it is computing now.
     pub fn seen(&self) -> (u64, bool) {

@@ -304,7 +304,10 @@ impl<'a> Asking<'a, '_> {
             let role = self.look.shared.roles.get(wish.login().as_str())?;
             Job::prove(*index, wish, role.verifier.as_deref()?)
         };
-        let jobs = left.iter().filter_map(job).collect();
+        let (jobs, rests) = proof::of_one_look(left.iter().filter_map(job).collect());
+        if rests {
+            self.cx.rest();
+        }
         proof::work(self.cx, jobs, |index| {
             self.put(index);
         })

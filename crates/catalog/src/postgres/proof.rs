@@ -112,7 +112,31 @@ enum What {
     Make { rounds: NonZeroU32 },
 }
 
+/// Rounds that one look works out before it rests: about two seconds on two cores, so that no other
+/// login's repair waits for a first pass over many.
+const ROUNDS_A_LOOK: u64 = 4 * 1024 * 1024;
+
+/// As many of the first as one look works out; the others are for the next. One at least.
+pub(super) fn of_one_look(mut jobs: Vec<Job>) -> (Vec<Job>, bool) {
+    let mut rounds = 0;
+    let fit = jobs.iter().take_while(|job| {
+        let fits = rounds < ROUNDS_A_LOOK;
+        rounds += job.rounds();
+        fits
+    });
+    let fit = fit.count();
+    let rests = fit < jobs.len();
+    jobs.truncate(fit);
+    (jobs, rests)
+}
+
 impl Job {
+    fn rounds(&self) -> u64 {
+        match &self.what {
+            What::Prove { stored, .. } => u64::from(scram::rounds(stored).unwrap_or(1)),
+            What::Make { rounds } => u64::from(rounds.get()),
+        }
+    }
     /// To find out whether a stored verifier is the wish's.
     pub(super) fn prove(index: usize, wish: &Wish<'_>, stored: &str) -> Option<Self> {
         Some(Self {

@@ -69,6 +69,11 @@ pub(super) fn fits(password: &str, login: &str, stored: &str) -> bool {
     same(&stored_key, &parts.stored_key) && same(&server_key, &parts.server_key)
 }
 
+/// How many rounds working a verifier out takes; none for other kinds, which are cheap.
+pub(super) fn rounds(stored: &str) -> Option<u32> {
+    Parts::read(stored).map(|parts| parts.rounds.get())
+}
+
 /// The older kind, which PostgreSQL is about to drop: `md5` and 32 hexadecimal digits.
 pub(super) fn is_md5(stored: &str) -> bool {
     let digits = stored.strip_prefix("md5");

@@ -88,7 +88,7 @@ pub async fn apply(
         seat.set_wish(wish_of(&built, &seat.provider));
         seat.hear_words(&said);
         seat.inner.core_mut().hint();
-        running.spawn(async move { seat.one_pass().await });
+        running.spawn(async move { seat.whole_pass().await });
     }
     while let Some(ended) = running.join_next().await {
         match ended {

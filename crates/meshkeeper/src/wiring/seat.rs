@@ -123,7 +123,17 @@ impl Seat {
         self.inner.core_mut().set_others_removed(others);
     }
 
-    /// One pass, as a process without a runner makes it.
+    /// A pass of everything, as a process without a runner makes it: as many as it takes, where the adapter
+    /// rests between (H-16).
+    pub async fn whole_pass(&mut self) -> Result<PassReport, StoreFault> {
+        let mut report = self.one_pass().await?;
+        while report.rests && !self.inner.is_stopping() {
+            report = self.one_pass().await?.with_earlier(&report);
+        }
+        Ok(report)
+    }
+
+    /// One pass.
     pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
         self.weigh();
         let outcome = self.inner.pass().await;

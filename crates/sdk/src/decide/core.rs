@@ -108,6 +108,8 @@ pub struct Summary {
 pub struct PassEnd {
     /// When the next pass is due.
     pub next_at: Time,
+    /// The adapter rested with answers missing: the next pass asks for those (H-16).
+    pub rests: bool,
     /// What the loop found and cannot fix.
     pub facts: Vec<Fact>,
     /// What happened, by slot.
@@ -168,6 +170,8 @@ pub(super) struct Pass {
     pub(super) open: usize,
     pub(super) mode: Option<Mode>,
     pub(super) asking_ended: bool,
+    /// The adapter rests: who has no answer is asked at once on the next pass.
+    pub(super) rests: bool,
     pub(super) bulk_hung: bool,
     pub(super) todo: Vec<usize>,
     /// The server's logins were listed.

@@ -190,6 +190,22 @@ impl Core {
         self.pass.asking_ended = true;
         self.pass.bulk_hung = true;
     }
+    /// The adapter rests with answers missing: what was told is acted on, and the rest is asked on the next
+    /// pass, which follows at once (H-16).
+    pub fn rest(&mut self) {
+        self.pass.asking_ended = true;
+        self.pass.rests = self.pass.open > 0;
+    }
+    /// Who has no answer because the adapter rests, to be asked on this same pass after all: where nothing
+    /// is acted on, there is nothing to wait for.
+    pub fn rested(&mut self) -> Option<Vec<usize>> {
+        if !std::mem::take(&mut self.pass.rests) {
+            return None;
+        }
+        self.pass.asking_ended = false;
+        let open = self.pass.plan.iter().copied();
+        Some(open.filter(|i| self.slots[*i].planned).collect())
+    }
     /// Whether nobody else may be asked on this pass (H-9).
     pub fn asking_ended(&self) -> bool {
         self.pass.asking_ended
@@ -277,6 +293,7 @@ impl Core {
         let facts = self.facts(now);
         PassEnd {
             next_at: next_at.max(now),
+            rests: self.pass.rests,
             facts,
             happenings: std::mem::take(&mut self.happenings),
             summary: self.pass.summary,
@@ -298,12 +315,17 @@ impl Core {
         if self.pass.open == 0 {
             return;
         }
-        let error = Error::new(
-            Class::TimedOut,
-            "not asked: looks at others got no answer in time",
-        );
+        let error = if self.pass.rests {
+            Error::new(Class::Busy, "its turn to be proven has not come yet")
+        } else {
+            Error::new(
+                Class::TimedOut,
+                "not asked: looks at others got no answer in time",
+            )
+        };
         for i in std::mem::take(&mut self.pass.plan) {
             let slot = &mut self.slots[i];
+            slot.soon |= self.pass.rests && slot.planned;
             if !slot.planned || slot.record.unknown.is_some() {
                 continue;
             }

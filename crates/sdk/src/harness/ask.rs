@@ -20,7 +20,8 @@ impl Provisioner {
     pub(super) fn cx(&self, after_effect: bool) -> Cx {
         Cx::new(self.parts.limits.block_budget, after_effect)
     }
-    pub(super) fn is_stopping(&self) -> bool {
+    /// Whether it was told to stop.
+    pub fn is_stopping(&self) -> bool {
         self.parts.stop.is_cancelled()
     }
 
@@ -104,7 +105,7 @@ impl Provisioner {
     /// Asks for all of them with one call (H-16). What was answered before a cut-off counts. If the
     /// adapter panics, whoever has no answer yet is asked alone: one consumer's data spoils only its own.
     pub(super) async fn ask_in_bulk(&mut self, ask: &[usize]) {
-        let (answers, outcome) = self.bulk_look(ask, false).await;
+        let (answers, outcome, rests) = self.bulk_look(ask, false).await;
         let now = self.now();
         let class = outcome.as_ref().err().map(Error::class);
         let mut open = Vec::new();
@@ -120,6 +121,9 @@ impl Provisioner {
         if self.is_stopping() {
             return;
         }
+        if rests && outcome.is_ok() && open.len() < ask.len() {
+            return self.core.rest();
+        }
         let why = left_out(outcome, "look");
         let why = scrub_error(&self.parts.scrub, why);
         if class == Some(Class::Bug) {
@@ -134,12 +138,16 @@ impl Provisioner {
         }
     }
 
-    /// One bulk look: what was answered, unscrubbed, and how the call ended.
-    async fn bulk_look(&self, ask: &[usize], after_effect: bool) -> (Answers, Result<(), Error>) {
+    /// One bulk look: what was answered, unscrubbed, how the call ended, and whether the adapter rests.
+    async fn bulk_look(
+        &self,
+        ask: &[usize],
+        after_effect: bool,
+    ) -> (Answers, Result<(), Error>, bool) {
         let sink = Sink::new(ask.len());
         let asked: Vec<Asked<'_>> = ask.iter().filter_map(|i| self.asked(*i)).collect();
         if asked.len() != ask.len() {
-            return (sink.take(), Err(no_wish()));
+            return (sink.take(), Err(no_wish()), false);
         }
         let (parts, cx) = (&self.parts, self.cx(after_effect));
         let call = parts.adapter.holds_all(&cx, &parts.marker, &asked, &sink);
@@ -148,7 +156,7 @@ impl Provisioner {
             outcome = while_alive(deadline, "the bulk look", &cx, call) => outcome,
             () = parts.stop.cancelled() => Err(cut_off("the bulk look")),
         };
-        (sink.take(), outcome)
+        (sink.take(), outcome, cx.signs_of_life().rests())
     }
 
     /// Asks one by one, a few at once. A time-out ends the asking; what is in flight finishes (H-9).
@@ -198,7 +206,7 @@ impl Provisioner {
             return;
         }
         let answers = if done.len() > 1 && caps.holds_all {
-            let (answers, _) = self.bulk_look(done, true).await;
+            let (answers, ..) = self.bulk_look(done, true).await;
             let answers = done.iter().copied().zip(answers);
             let answers = answers.filter_map(|(i, answer)| Some((i, answer?)));
             let scrub = &self.parts.scrub;

@@ -28,6 +28,8 @@ pub struct PassReport {
     pub at: Time,
     /// When the next one is due.
     pub next_at: Time,
+    /// It asked for a part only, and the next one, due at once, asks for the rest (H-16).
+    pub rests: bool,
     /// Conditions that stand.
     pub conditions: usize,
 }
@@ -41,6 +43,26 @@ pub struct Looked {
     pub summary: Summary,
     /// What it found and cannot fix.
     pub facts: Vec<Fact>,
+}
+
+impl PassReport {
+    /// Of several passes that asked for a part each, as of one.
+    #[must_use]
+    pub fn with_earlier(self, earlier: &Self) -> Self {
+        let mut summary = self.summary;
+        summary.asked += earlier.summary.asked;
+        summary.held += earlier.summary.held;
+        summary.lost += earlier.summary.lost;
+        summary.unknown += earlier.summary.unknown;
+        summary.applied += earlier.summary.applied;
+        summary.failed += earlier.summary.failed;
+        let took = self.took + earlier.took;
+        Self {
+            summary,
+            took,
+            ..self
+        }
+    }
 }
 
 impl Provisioner {
@@ -69,6 +91,9 @@ impl Provisioner {
     pub async fn look_only(&mut self) -> Looked {
         self.core.hint();
         self.look().await;
+        while let Some(open) = self.core.rested() {
+            self.ask_in_bulk(&open).await;
+        }
         let steps = self.core.steps(self.now());
         let end = self.core.end(self.now());
         Looked {
@@ -120,6 +145,7 @@ impl Provisioner {
             took: at.since(began),
             at,
             next_at: end.next_at,
+            rests: end.rests,
             conditions: self.ledger.kept().filter(|k| k.raised).count(),
         }
     }

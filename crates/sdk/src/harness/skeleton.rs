@@ -125,8 +125,11 @@ pub async fn run<L: Loop>(
         if let Some(found) = found(&outcome).filter(|_| hinted) {
             gate.hinted_pass_ended(found);
         }
-        for one in waiting.drain(..) {
-            drop(one.send(outcome.clone()));
+        // Who waits for a pass waits for a whole one.
+        if !matches!(&outcome, Ok(report) if report.rests) {
+            for one in waiting.drain(..) {
+                drop(one.send(outcome.clone()));
+            }
         }
     }
 }

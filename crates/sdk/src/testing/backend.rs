@@ -51,6 +51,8 @@ pub enum Act {
     After(Duration),
     /// In a bulk look: it computes so long by itself, and says so.
     Compute(Duration),
+    /// In a bulk look: it answers for this one, and rests with those after it unanswered.
+    Rest,
     /// A `create` says that it was done, and does nothing.
     Lie,
 }
@@ -376,7 +378,9 @@ impl Adapter for FakeBackend {
             return Ok(());
         }
         for (i, wish) in wishes.iter().enumerate() {
-            let answer = match self.follow(Call::Holds, wish.consumer().as_str()).await {
+            let followed = self.follow(Call::Holds, wish.consumer().as_str()).await;
+            let rests = matches!(&followed, Ok(Some(Act::Rest)));
+            let answer = match followed {
                 Ok(Some(Act::Say(answer))) => Ok(answer),
                 Ok(act) => {
                     if let Some(Act::Compute(span)) = act {
@@ -389,6 +393,10 @@ impl Adapter for FakeBackend {
             };
             answers.put(i, answer);
             cx.progress();
+            if rests {
+                cx.rest();
+                break;
+            }
         }
         Ok(())
     }

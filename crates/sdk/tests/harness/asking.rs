@@ -33,6 +33,39 @@ async fn h4_every_consumer_is_asked_within_verify_every_and_with_jitter() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn h16_whoever_asks_for_a_pass_waits_while_the_adapter_rests() {
+    let world = World::many(10);
+    let running = world.run().await;
+    tokio::time::sleep(MINUTE / 2).await;
+    world.backend.forget_calls();
+    for name in ["c2", "c5"] {
+        world.backend.once(Call::Holds, name, Act::Rest);
+    }
+    for name in ["c0", "c9"] {
+        world.backend.drop_login(name);
+    }
+    let report = running.pass().await.expect("a pass");
+    assert!(!report.rests);
+    assert_eq!(world.backend.len(), 10, "both are healed");
+    let looks = world.backend.calls(Call::HoldsAll) + world.backend.calls(Call::Holds);
+    assert_eq!(looks, 5, "three parts, and a look after each effect");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn h16_an_adapter_that_rests_without_an_answer_is_asked_no_more_than_others() {
+    let world = World::many(1);
+    let running = world.run().await;
+    tokio::time::sleep(10 * MINUTE).await;
+    world.backend.forget_calls();
+    world.backend.always(Call::Holds, "c0", Act::Rest);
+    tokio::time::sleep(10 * MINUTE).await;
+    let calls = world.backend.calls(Call::HoldsAll) + world.backend.calls(Call::Holds);
+    assert!(calls <= 12, "{calls} looks in ten minutes");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn h4_two_providers_do_not_beat_in_step() {
     let mut worlds = [World::many(1), World::many(1)];
     worlds[1].provider = "database".into();

@@ -278,6 +278,53 @@ fn h9_what_was_in_flight_when_the_asking_ended_counts() {
 }
 
 #[test]
+fn h16_where_the_adapter_rests_losses_are_healed_first_and_the_others_asked_at_once() {
+    let mut rig = Rig::held(&["a", "b", "c"]);
+    rig.says("a", lost(Difference::Absent));
+    rig.wait(minutes(1));
+    rig.core.server_seen(rig.now, rig.server.clone());
+    let plan = rig.core.begin(rig.now);
+    let answer = rig.answer_for("a");
+    rig.core.answer(plan.ask[0], rig.now, answer);
+    rig.core.rest();
+    assert_eq!(rig.core.steps(rig.now).len(), 1, "a is healed now");
+    rig.core.effect(plan.ask[0], rig.now, Ok(()));
+    let end = rig.core.end(rig.now);
+    assert!(end.rests && end.next_at == rig.now);
+    assert_eq!((end.summary.asked, end.summary.not_asked), (1, 2));
+    assert_eq!(rig.state("b"), State::Held, "not asked is not unknown");
+    assert_eq!(
+        rig.pass().asked,
+        ["b", "c"],
+        "and not a, whose turn it is not"
+    );
+    let did = rig.next();
+    assert_eq!(did.asked.len(), 3);
+}
+
+#[test]
+fn h7_h16_who_is_never_reached_by_an_adapter_that_rests_is_unknown_in_time() {
+    let mut rig = Rig::held(&["a", "b"]);
+    for _ in 0..8 {
+        rig.wait(minutes(1));
+        rig.core.server_seen(rig.now, rig.server.clone());
+        let plan = rig.core.begin(rig.now);
+        let a = plan
+            .ask
+            .iter()
+            .copied()
+            .find(|i| rig.core.slots()[*i].consumer.as_str() == "a");
+        if let Some(a) = a {
+            rig.core.answer(a, rig.now, held());
+        }
+        rig.core.rest();
+        assert_eq!(rig.core.steps(rig.now), []);
+        rig.core.end(rig.now);
+    }
+    assert_eq!(rig.state("b"), State::Unknown);
+}
+
+#[test]
 fn h9_several_that_hang_starve_nobody_even_over_restarts() {
     let all = ["a", "b", "c", "d", "e", "f"];
     for restarts in [false, true] {
