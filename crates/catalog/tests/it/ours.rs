@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
-use mesh_sdk::adapter::{Cx, ProviderSettings, Sink};
+use mesh_sdk::adapter::{Cx, Found, ProviderSettings, Sink};
 use mesh_sdk::handle::{AdapterHandle, AnyKind, Asked};
 use mesh_sdk::{Answer, Error, Held, Lost, Marker, MeshId, Secret, Wish};
+use serde_json::Value;
 
 use crate::wishes::{asked, going};
 
@@ -69,6 +70,13 @@ impl<K: AnyKind + Default> Ours<K> {
     pub(crate) async fn made(&self, wish: &Wish) {
         self.create(wish).await.expect("created");
         self.in_order(wish).await;
+    }
+    /// Everybody that can be imported, by login.
+    pub(crate) async fn found_all(&self) -> Vec<Found<Value>> {
+        let found = self.adapter.find(&self.cx, &self.marker).await;
+        let mut all = found.expect("found");
+        all.sort_by(|one, two| one.login.cmp(&two.login));
+        all
     }
     /// The outcome of each; where there is none, the call's own error.
     pub(crate) async fn create_all(&self, wishes: &[Wish]) -> Vec<Result<(), Error>> {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::addresses::Addresses;
 use super::auth;
 use super::fields::{Fields, Item, wrong_type};
 use super::provider::TlsSource;
@@ -248,37 +249,13 @@ fn table(base: &Path, item: &Item<'_>, problems: &mut Vec<Problem>) -> BusChoice
 }
 
 fn urls<'t>(fields: &Fields<'t, '_>, problems: &mut Vec<Problem>) -> Vec<Spanned<&'t str>> {
-    const ADDRESS: &str = "an address in quotes, such as \"tls://nats.example:4222\"";
-    match (fields.item("url"), fields.item("urls")) {
-        (Some(_), Some(many)) => {
-            let problem = Problem::error(many.span(), "both `url` and `urls` are given");
-            problems.push(problem.help("`urls = [ … ]` names every server of the cluster"));
-            Vec::new()
-        }
-        (None, None) => {
-            let problem = Problem::error(fields.span.clone(), "`urls` is missing in `bus`");
-            problems.push(problem.help("say where the servers are: urls = [\"tls://host:4222\"]"));
-            Vec::new()
-        }
-        (Some(_), None) => fields.text("url", ADDRESS, problems).into_iter().collect(),
-        (None, Some(item)) => {
-            let DeValue::Array(list) = item.get_ref() else {
-                problems.push(wrong_type("urls", item, "a list of addresses in quotes"));
-                return Vec::new();
-            };
-            if list.is_empty() {
-                problems.push(Problem::error(item.span(), "`urls` names no server"));
-            }
-            let texts = list.iter().filter_map(|entry| match entry.get_ref() {
-                DeValue::String(text) => Some(Spanned::new(entry.span(), text.as_ref())),
-                _ => {
-                    problems.push(wrong_type("urls", entry, ADDRESS));
-                    None
-                }
-            });
-            texts.collect()
-        }
-    }
+    let addresses = Addresses {
+        wanted: "an address in quotes, such as \"tls://nats.example:4222\"",
+        both: "`urls = [ … ]` names every server of the cluster",
+        missing: "`urls` is missing in `bus`",
+        say: "say where the servers are: urls = [\"tls://host:4222\"]",
+    };
+    addresses.read(fields, problems)
 }
 
 fn server(

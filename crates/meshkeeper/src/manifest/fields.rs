@@ -55,7 +55,6 @@ fn not_built(key: &str) -> Option<&'static str> {
     match key {
         "deliver" | "delivery" => Some("delivery"),
         "rotate" | "rotation" | "rotate_every" | "rotate_after" => Some("rotation"),
-        "canary" => Some("the reverse comparison"),
         "host" | "hosts" | "container" | "containers" => Some("the host loop"),
         _ => None,
     }

@@ -8,6 +8,7 @@
 //! [`read`] and [`parse`] answer a [`Reading`]; [`Manifest`] is what the program works with.
 
 mod across;
+mod addresses;
 mod auth;
 mod bus;
 mod consumer;

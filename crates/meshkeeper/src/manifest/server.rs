@@ -8,8 +8,8 @@ use mesh_sdk::ProviderName;
 use mesh_sdk::adapter::{Admin, ProviderSettings, Refusal, Scheme, Tls};
 use serde_json::{Map, Value};
 use toml::Spanned;
-use toml::de::DeValue;
 
+use super::addresses::Addresses;
 use super::auth::{self, placeholder};
 use super::fields::{Fields, Item, Key, quoted, wrong_type};
 use super::kinds::{KindInfo, Kinds};
@@ -132,40 +132,13 @@ fn urls<'t>(
     within: &str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Spanned<&'t str>> {
-    const WANTED: &str = "an address in quotes, such as \"redis://127.0.0.1:6379\"";
-    match (fields.item("url"), fields.item("urls")) {
-        (Some(_), Some(many)) => {
-            let problem = Problem::error(many.span(), "both `url` and `urls` are given");
-            problems.push(problem.help(
-                "`url` is for one server, `urls = [ … ]` for several that do not share logins",
-            ));
-            Vec::new()
-        }
-        (None, None) => {
-            let problem =
-                Problem::error(fields.span.clone(), format!("`url` is missing in {within}"));
-            problems.push(problem.help("say where the server is: url = \"scheme://host:port\""));
-            Vec::new()
-        }
-        (Some(_), None) => fields.text("url", WANTED, problems).into_iter().collect(),
-        (None, Some(item)) => {
-            let DeValue::Array(list) = item.get_ref() else {
-                problems.push(wrong_type("urls", item, "a list of addresses in quotes"));
-                return Vec::new();
-            };
-            if list.is_empty() {
-                problems.push(Problem::error(item.span(), "`urls` names no server"));
-            }
-            let texts = list.iter().filter_map(|entry| match entry.get_ref() {
-                DeValue::String(text) => Some(Spanned::new(entry.span(), text.as_ref())),
-                _ => {
-                    problems.push(wrong_type("urls", entry, WANTED));
-                    None
-                }
-            });
-            texts.collect()
-        }
-    }
+    let addresses = Addresses {
+        wanted: "an address in quotes, such as \"redis://127.0.0.1:6379\"",
+        both: "`url` is for one server, `urls = [ … ]` for several that do not share logins",
+        missing: &format!("`url` is missing in {within}"),
+        say: "say where the server is: url = \"scheme://host:port\"",
+    };
+    addresses.read(fields, problems)
 }
 
 /// What is known of a provider before its servers are.

@@ -29,12 +29,7 @@ async fn h18_entries_whose_password_can_be_proven_are_found() {
     ];
     std::fs::write(server.file(), lines.join("\n") + "\n").expect("written");
     ours.made(&wish("web", json!({ "cost": 5 }), |_| ())).await;
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.enabled, one.beyond.join(", ")))

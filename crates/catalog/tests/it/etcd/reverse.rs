@@ -41,12 +41,7 @@ async fn h18_what_roles_of_people_grant_is_told_beyond_the_values() {
     ] {
         etcd.must(path, body).await.expect(path);
     }
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.values.clone(), one.beyond.clone()))

@@ -23,12 +23,7 @@ async fn h18_entries_whose_password_can_be_proven_are_found() {
     let more = format!("off:!{hash}\ntwice:{hash}\ntwice:{hash}\n a:{hash}\n");
     std::fs::write(&path, read(&path) + &more).expect("written");
     ours.made(&wish("web")).await;
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.enabled, one.beyond.len()))

@@ -42,12 +42,7 @@ async fn h18_o10_entries_of_people_are_found_where_their_name_is_nobody_elses() 
         "dn: cn=Printers,ou=groups,dc=example\nobjectClass: groupOfNames\ncn: Printers\nmember: uid=hand,{BASE}\n"
     );
     slapd.add(&group).await.expect("a group");
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.beyond.join("; ")))

@@ -37,12 +37,7 @@ async fn h18_clients_of_people_are_found_with_what_values_cannot_say() {
         ])
         .await
         .expect("made");
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.values.clone(), one.enabled))

@@ -39,12 +39,7 @@ async fn h18_users_of_people_are_found_with_what_values_cannot_say() {
         ours.marker.mark(&ConsumerName::canary()),
     );
     std::fs::write(nats.users_file(), &theirs).expect("written");
-    let mut all = ours
-        .adapter
-        .find(&ours.cx, &ours.marker)
-        .await
-        .expect("found");
-    all.sort_by(|one, two| one.login.cmp(&two.login));
+    let all = ours.found_all().await;
     let told: Vec<_> = all
         .iter()
         .map(|one| (one.login.as_str(), one.values.clone(), one.beyond.len()))
