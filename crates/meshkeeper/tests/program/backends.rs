@@ -1,14 +1,16 @@
 //! The whole program on backends of other kinds: made, left alone, healed, shown, taken away from nobody.
 
 use mesh_conformance::servers::{
-    DovecotOptions, DovecotServer, ETCD_ROOT, EtcdFlavor, EtcdServer, MariadbOptions,
-    MariadbServer, PostgresFlavor, PostgresOptions, PostgresServer, RABBIT_ADMIN, RabbitServer,
-    htpasswd,
+    DovecotOptions, DovecotServer, ETCD_ROOT, EtcdFlavor, EtcdServer, LDAP_PASSWORD, LdapOptions,
+    LdapServer, MOSQUITTO_ADMIN, MariadbOptions, MariadbServer, MosquittoOptions, MosquittoServer,
+    MqttClient, NATS_SYSTEM, NatsClient, NatsOptions, NatsServer, PostgresFlavor, PostgresOptions,
+    PostgresServer, RABBIT_ADMIN, RabbitServer, htpasswd,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::lab::Lab;
+use crate::wait::until_true;
 
 /// What a cycle needs to know of one backend.
 struct Backend<'b> {
@@ -24,19 +26,33 @@ struct Backend<'b> {
     drop: &'b dyn Fn(),
     /// What the address in `credentials` begins with; none where there is none.
     address: Option<String>,
+    /// Whether a login can be switched off; where not, it works until it is dropped.
+    has_switch: bool,
+}
+
+impl Backend<'_> {
+    /// The manifest, with `web` or with nobody.
+    fn manifest(&self, lab: &Lab, grace: &str, with_web: bool) {
+        let admin = self.admin.map_or_else(String::new, |(user, password)| {
+            lab.write("admin.password", password);
+            format!("admin = {{ user = \"{user}\", password = {{ file = \"admin.password\" }} }}")
+        });
+        let web = match with_web {
+            true => format!("[consumer.web.needs.it]\n{}\n", self.needs),
+            false => String::new(),
+        };
+        lab.manifest(&format!(
+            "[mesh]\nid = \"home\"\n\n[provider.it]\n{admin}\nremove_after = \"1s\"\n\
+             list_every = \"1s\"\ngrace = \"{grace}\"\n{}\n\n{web}",
+            self.provider
+        ));
+    }
 }
 
 /// Plan, apply, again, loss, heal, again; and what is shown of it.
 fn cycle(backend: &Backend<'_>) {
     let lab = Lab::new();
-    let admin = backend.admin.map_or_else(String::new, |(user, password)| {
-        lab.write("admin.password", password);
-        format!("admin = {{ user = \"{user}\", password = {{ file = \"admin.password\" }} }}")
-    });
-    lab.manifest(&format!(
-        "[mesh]\nid = \"home\"\n\n[provider.it]\n{admin}\n{}\n\n[consumer.web.needs.it]\n{}\n",
-        backend.provider, backend.needs
-    ));
+    backend.manifest(&lab, "1h", true);
     lab.mesh(&["check"]).ends(0);
     lab.mesh(&["plan"]).ends(2).says("create");
     lab.mesh(&["apply"]).ends(0).says("applied 1");
@@ -71,6 +87,56 @@ fn cycle(backend: &Backend<'_>) {
     lab.mesh(&["doctor"]).ends(0);
     let all = lab.mesh(&["status", "--json"]).ends(0);
     assert!(!all.out.contains(&password), "status shows no password");
+
+    leaves(&lab, backend, &password);
+}
+
+/// Nobody asks for it any more: it waits for a word, since the wish became empty; is switched off; is the
+/// same when it comes back; and is dropped when its grace is over.
+fn leaves(lab: &Lab, backend: &Backend<'_>, password: &str) {
+    let leftovers = || lab.status()["leftovers"].clone();
+    let held = || {
+        let conditions = lab.conditions();
+        conditions.contains(&"RemovalHeld it".to_owned())
+    };
+    let let_go = || {
+        until_true("it waits for a word", 60, || {
+            lab.mesh(&["apply"]);
+            (held(), lab.conditions())
+        });
+        assert!((backend.lets_in)("web", password), "nothing happened yet");
+        lab.approve("it").ends(0);
+    };
+    backend.manifest(lab, "1h", false);
+    let_go();
+    if backend.has_switch {
+        until_true("it is switched off", 60, || {
+            lab.mesh(&["apply"]);
+            let left = leftovers();
+            (left[0]["kind"] == "disabled", left)
+        });
+        assert!(!(backend.lets_in)("web", password), "it is off");
+    }
+    backend.manifest(lab, "1h", true);
+    // What was told is over once it was seen gone twice.
+    until_true("it is back", 60, || {
+        let ran = lab.mesh(&["apply"]);
+        (ran.code == 0, ran)
+    });
+    assert_eq!(lab.password("web", "it"), password, "the same password");
+    assert!((backend.lets_in)("web", password), "the same login");
+    rests(lab);
+
+    backend.manifest(lab, "1s", false);
+    let_go();
+    until_true("it is dropped", 60, || {
+        lab.mesh(&["apply"]);
+        let left = leftovers();
+        (left.as_array().is_some_and(Vec::is_empty), left)
+    });
+    assert!(!(backend.lets_in)("web", password), "it is gone");
+    assert!(lab.events("web").contains(&"dropped".to_owned()));
+    lab.mesh(&["plan"]).ends(0).says("Nothing to do.");
 }
 
 /// Once more: held, and nothing to do.
@@ -113,6 +179,7 @@ fn h6_a_postgres_login_is_made_healed_and_left_alone() {
             sql("postgres", "DROP ROLE web");
         },
         address: Some("postgres://web:".to_owned()),
+        has_switch: true,
     });
 }
 
@@ -139,6 +206,7 @@ fn h6_a_mariadb_login_is_made_healed_and_left_alone() {
             sql("DROP USER 'web'@'%'");
         },
         address: Some("mariadb://web:".to_owned()),
+        has_switch: true,
     });
 }
 
@@ -165,6 +233,7 @@ fn h6_a_rabbitmq_user_is_made_healed_and_left_alone() {
             runtime.block_on(call).expect("dropped");
         },
         address: Some("amqp://web:".to_owned()),
+        has_switch: true,
     });
 }
 
@@ -187,6 +256,7 @@ fn h6_an_etcd_user_is_made_healed_and_left_alone() {
             runtime.block_on(call).expect("dropped");
         },
         address: Some("http://web:".to_owned()),
+        has_switch: false,
     });
 }
 
@@ -205,6 +275,7 @@ fn h6_an_entry_of_a_password_file_is_made_healed_and_left_alone() {
             tool(&["-D", &path, "web"]);
         },
         address: None,
+        has_switch: true,
     });
 }
 
@@ -224,5 +295,92 @@ fn h6_a_login_of_dovecot_is_made_healed_and_left_alone() {
         },
         drop: &|| std::fs::write(&path, "").expect("written"),
         address: None,
+        has_switch: true,
+    });
+}
+
+#[test]
+fn h6_a_user_of_nats_is_made_healed_and_left_alone() {
+    let runtime = runtime();
+    let start = NatsServer::start(NatsOptions::default());
+    let server = runtime.block_on(start).expect("a server");
+    let (port, file) = (server.port(), server.users_file());
+    cycle(&Backend {
+        provider: format!(
+            "kind = \"nats\"\nurl = \"nats://127.0.0.1:{port}\"\n\
+             [provider.it.options]\nusers_file = \"{}\"",
+            file.display()
+        ),
+        admin: Some(NATS_SYSTEM),
+        needs: "publish = [\"web.>\"]\nsubscribe = [\"web.>\"]",
+        lets_in: &|login, password| {
+            let client = runtime.block_on(NatsClient::connect(port));
+            let mut client = client.expect("a connection");
+            let asked = client.log_in(login, password);
+            runtime.block_on(asked).expect("an answer")
+        },
+        drop: &|| {
+            let text = std::fs::read_to_string(&file).expect("read");
+            let others = text.lines().filter(|line| !line.contains("\"web\""));
+            let others = others.collect::<Vec<_>>().join("\n") + "\n";
+            std::fs::write(&file, others).expect("written");
+            runtime.block_on(server.reload()).expect("reloaded");
+        },
+        address: Some("nats://web:".to_owned()),
+        has_switch: true,
+    });
+}
+
+#[test]
+fn h6_a_client_of_mosquitto_is_made_healed_and_left_alone() {
+    let runtime = runtime();
+    let start = MosquittoServer::start(MosquittoOptions::default());
+    let server = runtime.block_on(start).expect("a broker");
+    let port = server.port();
+    cycle(&Backend {
+        provider: format!("kind = \"mosquitto\"\nurl = \"mqtt://127.0.0.1:{port}\""),
+        admin: Some(MOSQUITTO_ADMIN),
+        needs: "publish = [\"web/#\"]\nsubscribe = [\"web/#\"]",
+        lets_in: &|login, password| {
+            let client = runtime.block_on(MqttClient::log_in(port, login, password));
+            client.expect("an answer").is_some()
+        },
+        drop: &|| {
+            let gone = json!({ "command": "deleteClient", "username": "web" });
+            let admin = runtime.block_on(MqttClient::admin(port));
+            let mut admin = admin.expect("an admin");
+            runtime.block_on(admin.command(&[gone])).expect("dropped");
+        },
+        address: Some("mqtt://web:".to_owned()),
+        has_switch: true,
+    });
+}
+
+#[test]
+fn h6_an_entry_of_a_directory_is_made_healed_and_left_alone() {
+    let runtime = runtime();
+    let start = LdapServer::start(LdapOptions::default());
+    let server = runtime.block_on(start).expect("a directory");
+    let port = server.port();
+    let dn = |login: &str| format!("uid={login},ou=apps,dc=example");
+    cycle(&Backend {
+        provider: format!(
+            "kind = \"ldap\"\nurl = \"ldap://127.0.0.1:{port}/ou=apps,dc=example\""
+        ),
+        admin: Some(("cn=root,dc=example", LDAP_PASSWORD)),
+        needs: "",
+        lets_in: &|login, password| {
+            let who = dn(login);
+            let call = server.client("ldapwhoami", Some((&who, password)), &[], "");
+            let (code, _) = runtime.block_on(call).expect("an answer");
+            code == 0
+        },
+        drop: &|| {
+            runtime
+                .block_on(server.delete(&dn("web")))
+                .expect("dropped")
+        },
+        address: Some("ldap://".to_owned()),
+        has_switch: true,
     });
 }
