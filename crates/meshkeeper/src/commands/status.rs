@@ -316,7 +316,11 @@ fn strangers(cx: &Context<'_>, picture: &Picture) {
             0 => String::new(),
             n => format!(", {n} of them with a damaged or forged mark of ours"),
         };
-        let line = format!("{provider}: {} logins are not ours{damaged}", seen.count);
+        let logins = match seen.count {
+            1 => "1 login is".to_owned(),
+            n => format!("{n} logins are"),
+        };
+        let line = format!("{provider}: {logins} not ours{damaged}");
         cx.printer.answer(&cx.printer.paint(Tone::Dim, &line));
     }
 }

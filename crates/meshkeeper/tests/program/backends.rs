@@ -364,9 +364,7 @@ fn h6_an_entry_of_a_directory_is_made_healed_and_left_alone() {
     let port = server.port();
     let dn = |login: &str| format!("uid={login},ou=apps,dc=example");
     cycle(&Backend {
-        provider: format!(
-            "kind = \"ldap\"\nurl = \"ldap://127.0.0.1:{port}/ou=apps,dc=example\""
-        ),
+        provider: format!("kind = \"ldap\"\nurl = \"ldap://127.0.0.1:{port}/ou=apps,dc=example\""),
         admin: Some(("cn=root,dc=example", LDAP_PASSWORD)),
         needs: "",
         lets_in: &|login, password| {
