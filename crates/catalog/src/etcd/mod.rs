@@ -89,7 +89,8 @@ impl Kind for EtcdKind {
         Some(schemars::schema_for!(EtcdOptions).to_value())
     }
 
-    /// Nothing is named, so nothing is granted. It cannot be switched off, and its password is known to nobody.
+    /// Nothing is named, so nothing is granted. It cannot be switched off; its password follows from the
+    /// installation's key.
     fn canary(&self, _provider: &ProviderSettings) -> Option<EtcdValues> {
         Some(EtcdValues::default())
     }

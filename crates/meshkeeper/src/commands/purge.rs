@@ -10,7 +10,6 @@ mod whose;
 use std::time::Duration;
 
 use mesh_sdk::adapter::Cx;
-use mesh_sdk::bus::Key;
 use mesh_sdk::event::{Event, EventKind};
 use mesh_sdk::{ConsumerName, ProviderName};
 use serde::Serialize;
@@ -24,6 +23,7 @@ use crate::cli::PurgeArgs;
 use crate::errors::{EXIT_FAILED, Fault};
 use crate::manifest::{Manifest, Provider};
 use crate::wiring::installation::Installation;
+use crate::wiring::words;
 
 /// The longest that a server is asked about data.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -270,9 +270,7 @@ impl Purge<'_> {
             detail,
             count: 1,
         };
-        let subject = Key::of(&[kind.as_str(), &event.provider, ""]);
-        let line = serde_json::to_string(&event).map_err(store_fault)?;
         let bus = installation.bus.as_ref();
-        bus.append(vec![(subject, line)]).await.map_err(store_fault)
+        words::note(bus, &event).await.map_err(store_fault)
     }
 }

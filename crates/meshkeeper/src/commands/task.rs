@@ -89,13 +89,7 @@ fn claim(
         let all = standing(cx, online, installation)?;
         let task = all.into_iter().find(|task| task.id == *id);
         let task = task.ok_or_else(|| no_such(id))?;
-        if task.stage != Stage::Open {
-            let before = task.claimed(None, not_made(), online.clock.now());
-            return match before {
-                Err(not_taken) => Err(refused(&not_taken)),
-                Ok(_) => Err(refused(&NotTaken::Over)),
-            };
-        }
+        task.is_open().map_err(|why| refused(&why))?;
     }
     let fits = |task: &Task| match &args.id {
         Some(id) => task.id == *id,
@@ -108,15 +102,6 @@ fn claim(
     };
     cx.printer.json(&claimed.json);
     Ok(0)
-}
-
-/// Never written: only to ask why a task is not to be had.
-fn not_made() -> mesh_sdk::decide::tasks::Claim {
-    mesh_sdk::decide::tasks::Claim {
-        token: String::new(),
-        by: String::new(),
-        until: mesh_sdk::Time::from_millis(0),
-    }
 }
 
 fn extend(

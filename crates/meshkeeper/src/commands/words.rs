@@ -1,12 +1,12 @@
 //! What every word of a person needs, and the words pause, resume, ack and silence.
 
 use mesh_sdk::bus::{Bucket, Key};
-use mesh_sdk::condition::ConditionType;
 use mesh_sdk::name::NameError;
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::Context;
 use super::online::{Online, store_fault};
+use super::tasks::kind_named;
 use crate::cli::{PauseArgs, ResumeArgs, SilenceArgs};
 use crate::errors::Fault;
 use crate::manifest::Manifest;
@@ -197,11 +197,7 @@ pub(super) fn about_condition(
     silence: bool,
 ) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
-    let kind = ConditionType::ALL
-        .iter()
-        .find(|t| t.as_str().eq_ignore_ascii_case(&args.condition));
-    let kind = kind
-        .ok_or_else(|| Fault::Usage(format!("there is no condition type `{}`", args.condition)))?;
+    let kind = kind_named(&args.condition)?;
     let bus = speaker.installation.bus.as_ref();
     let now = speaker.now();
     let standing = speaker
@@ -210,7 +206,7 @@ pub(super) fn about_condition(
         .map_err(store_fault)?;
     let found = standing
         .iter()
-        .find(|c| c.condition.id.kind == *kind && c.condition.id.subject == args.subject);
+        .find(|c| c.condition.id.kind == kind && c.condition.id.subject == args.subject);
     let found = found.ok_or_else(|| {
         Fault::failed(
             format!("no condition {kind} stands about `{}`", args.subject),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Put, Write};
+use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::decide::tasks::{self, Claim, Handled, NotTaken, Outcome, Standing, Task};
 use mesh_sdk::event::{Event, EventKind};
 use mesh_sdk::mark::keyed;
@@ -15,8 +15,6 @@ use crate::status::ConditionView;
 
 /// How long a claim lasts unless it is extended.
 pub const LEASE: Duration = Duration::from_secs(600);
-/// How often a contended claim is tried again.
-const TRIES: usize = 5;
 
 /// Why an agent's word did not come to be.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +87,7 @@ pub async fn claim(
         }
     });
     let taken = taken.await?;
-    tell(bus, task_event(&taken, by, "claimed", now)).await?;
+    words::note(bus, &task_event(&taken, by, "claimed", now)).await?;
     Ok(taken)
 }
 
@@ -131,48 +129,31 @@ pub async fn finish(
             "" => how.to_owned(),
             note => format!("{how}: {note}"),
         };
-        tell(bus, task_event(&handled, &report.by, &detail, now)).await?;
+        words::note(bus, &task_event(&handled, &report.by, &detail, now)).await?;
     }
     Ok(handled)
 }
 
-/// Changes what is stored about a task, whoever else does so meanwhile. An unknown outcome is read back (B-5).
+/// Changes what is stored about a task, whoever else does so meanwhile.
 async fn change(
     bus: &dyn Bus,
     id: &str,
     next: impl Fn(Option<Handled>) -> Result<Handled, NotTaken>,
 ) -> Result<Handled, TaskFault> {
     let key = Word::task_key(id);
-    for _ in 0..TRIES {
-        let current = bus.get(Bucket::Word, &key).await?;
-        let before = match &current {
-            Some(entry) => match serde_json::from_slice(&entry.value) {
-                Ok(Word::Task(handled)) => Some(handled),
-                Ok(_) => None,
-                Err(error) => return Err(Fault::Corrupt(format!("{key}: {error}")).into()),
-            },
-            None => None,
-        };
-        let after = next(before)?;
-        let value = serde_json::to_vec(&Word::Task(after.clone()))
-            .map_err(|error| Fault::Corrupt(error.to_string()))?;
-        let write = Write {
-            key: key.clone(),
-            expect: current.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
-            value: value.clone(),
-        };
-        match bus.put_if(Bucket::Word, write).await? {
-            Put::Done(_) => return Ok(after),
-            Put::Conflict => {}
-            Put::Unknown => {
-                let found = bus.get(Bucket::Word, &key).await?;
-                if found.is_some_and(|entry| entry.value == value) {
-                    return Ok(after);
-                }
-            }
-        }
+    let handled = |value: &[u8]| match serde_json::from_slice(value) {
+        Ok(Word::Task(handled)) => Ok(handled),
+        Ok(_) => Err(Fault::Corrupt(format!("{key} is no task"))),
+        Err(error) => Err(Fault::Corrupt(format!("{key}: {error}"))),
+    };
+    let word = words::change(bus, &key, |before| {
+        let before = before.map(handled).transpose()?;
+        Ok::<Word, TaskFault>(Word::Task(next(before)?))
+    });
+    match word.await? {
+        Word::Task(handled) => Ok(handled),
+        _ => Err(Fault::Corrupt(format!("{key} is no task")).into()),
     }
-    Err(Fault::Unreachable("others keep writing about the same task; try again".into()).into())
 }
 
 fn task_event(handled: &Handled, by: &str, detail: &str, now: Time) -> Event {
@@ -191,10 +172,4 @@ fn task_event(handled: &Handled, by: &str, detail: &str, now: Time) -> Event {
         ),
         count: 1,
     }
-}
-
-async fn tell(bus: &dyn Bus, event: Event) -> Result<(), Fault> {
-    let subject = words::subject(&event);
-    let line = serde_json::to_string(&event).map_err(|error| Fault::Corrupt(error.to_string()))?;
-    bus.append(vec![(subject, line)]).await
 }

@@ -74,19 +74,29 @@ pub async fn ask_for_pass(bus: &dyn Bus) -> Result<u64, Fault> {
     }
 }
 
-/// Puts a word in the place of the one that stands, whoever else speaks meanwhile. An unknown outcome is
-/// read back (B-5).
+/// Puts a word in the place of the one that stands; one that cannot be read counts as none.
 async fn say_as(
     bus: &dyn Bus,
     key: &Key,
     word: impl Fn(Option<Word>) -> Word,
 ) -> Result<Word, Fault> {
+    let next = |before: Option<&[u8]>| {
+        let before = before.and_then(|value| serde_json::from_slice(value).ok());
+        Ok::<Word, Fault>(word(before))
+    };
+    change(bus, key, next).await
+}
+
+/// Writes what follows from the word that stands, whoever else speaks meanwhile. An unknown outcome is read
+/// back (B-5). Errors: those of `next`, which ends it; and those of the store.
+pub(super) async fn change<E: From<Fault>>(
+    bus: &dyn Bus,
+    key: &Key,
+    next: impl Fn(Option<&[u8]>) -> Result<Word, E>,
+) -> Result<Word, E> {
     for _ in 0..TRIES {
         let current = bus.get(Bucket::Word, key).await?;
-        let before = current
-            .as_ref()
-            .and_then(|entry| serde_json::from_slice(&entry.value).ok());
-        let word = word(before);
+        let word = next(current.as_ref().map(|entry| entry.value.as_slice()))?;
         let value = serde_json::to_vec(&word).map_err(|error| Fault::Corrupt(error.to_string()))?;
         let write = Write {
             key: key.clone(),
@@ -104,9 +114,8 @@ async fn say_as(
             }
         }
     }
-    Err(Fault::Unreachable(
-        "others keep writing the same word; try again".into(),
-    ))
+    let why = "others keep writing the same word; try again";
+    Err(Fault::Unreachable(why.into()).into())
 }
 
 async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
@@ -187,14 +196,14 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
         detail,
         count: 1,
     };
-    let subject = subject(&event);
-    let line = serde_json::to_string(&event).map_err(|error| Fault::Corrupt(error.to_string()))?;
-    bus.append(vec![(subject, line)]).await
+    note(bus, &event).await
 }
 
-/// Where an event stands in the history.
-pub fn subject(event: &Event) -> Key {
-    Key::of(&[event.kind.as_str(), &event.provider, &event.consumer])
+/// Puts an event into the history.
+pub async fn note(bus: &dyn Bus, event: &Event) -> Result<(), Fault> {
+    let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
+    let line = serde_json::to_string(event).map_err(|error| Fault::Corrupt(error.to_string()))?;
+    bus.append(vec![(subject, line)]).await
 }
 
 fn names(subject: &Subject) -> (String, String) {

@@ -323,6 +323,21 @@ impl Handled {
 }
 
 impl Task {
+    /// Whether anybody may take it. Errors: why not.
+    pub fn is_open(&self) -> Result<(), NotTaken> {
+        match (self.stage, &self.by, self.until) {
+            (Stage::Open, ..) => Ok(()),
+            (Stage::Claimed, Some(by), Some(until)) => Err(NotTaken::Claimed {
+                by: by.clone(),
+                until,
+            }),
+            (Stage::Verifying | Stage::Claimed, ..) => {
+                Err(NotTaken::NotOpen("its owner looks again first"))
+            }
+            (Stage::Person, ..) => Err(NotTaken::NotOpen("it waits for a person")),
+        }
+    }
+
     /// Gives it to an agent. `before` is what is stored about it. Errors: it is not open.
     pub fn claimed(
         &self,
@@ -330,19 +345,7 @@ impl Task {
         claim: Claim,
         now: Time,
     ) -> Result<Handled, NotTaken> {
-        match (self.stage, &self.by, self.until) {
-            (Stage::Open, ..) => {}
-            (Stage::Claimed, Some(by), Some(until)) => {
-                return Err(NotTaken::Claimed {
-                    by: by.clone(),
-                    until,
-                });
-            }
-            (Stage::Verifying | Stage::Claimed, ..) => {
-                return Err(NotTaken::NotOpen("its owner looks again first"));
-            }
-            (Stage::Person, ..) => return Err(NotTaken::NotOpen("it waits for a person")),
-        }
+        self.is_open()?;
         let fresh = Handled {
             task: self.id.clone(),
             owner: self.owner.clone(),
