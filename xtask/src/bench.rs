@@ -9,6 +9,7 @@ mod runs;
 mod server;
 mod stopwatch;
 mod subject;
+mod wire;
 
 use crate::{printer, root, servers};
 use anyhow::{Context, Result, ensure};

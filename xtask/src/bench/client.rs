@@ -1,21 +1,14 @@
 //! The bare client: one write, and replies read where they lie in the buffer. It is the limit that the
 //! program is measured against, so it does nothing else.
 
-use anyhow::{Context, Result, bail, ensure};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use super::wire::Wire;
+use anyhow::{Context, Result, bail};
 
-const ROOM: usize = 256 * 1024;
 /// Commands in one write of a pipeline; the next part goes out before this one's replies are read.
 const PART: usize = 256;
 
 /// A connection.
-pub(super) struct Client {
-    stream: TcpStream,
-    inbox: Vec<u8>,
-    from: usize,
-    to: usize,
-}
+pub(super) struct Client(Wire);
 
 /// One command as it goes over the wire.
 pub(super) fn command(args: &[&[u8]]) -> Vec<u8> {
@@ -28,53 +21,18 @@ pub(super) fn command(args: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
+fn number(line: &[u8]) -> Result<i64> {
+    let text = std::str::from_utf8(line)?;
+    text.parse().context("no number where the protocol has one")
+}
+
 impl Client {
     pub(super) fn connect(port: u16) -> Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            inbox: vec![0; ROOM],
-            from: 0,
-            to: 0,
-        })
+        Ok(Self(Wire::connect(port)?))
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        Ok(self.stream.write_all(bytes)?)
-    }
-
-    fn more(&mut self) -> Result<()> {
-        if self.from > 0 {
-            self.inbox.copy_within(self.from..self.to, 0);
-            (self.to, self.from) = (self.to - self.from, 0);
-        }
-        if self.to == self.inbox.len() {
-            self.inbox.resize(2 * self.to, 0);
-        }
-        let got = self.stream.read(&mut self.inbox[self.to..])?;
-        ensure!(got > 0, "the server closed the connection");
-        self.to += got;
-        Ok(())
-    }
-
-    /// Kind and number (or text) of the next line.
-    fn head(&mut self) -> Result<(u8, std::ops::Range<usize>)> {
-        loop {
-            let waiting = &self.inbox[self.from..self.to];
-            if let Some(end) = waiting.iter().position(|b| *b == b'\n') {
-                let (kind, start) = (waiting[0], self.from + 1);
-                let line = start..self.from + end - 1;
-                self.from += end + 1;
-                return Ok((kind, line));
-            }
-            self.more()?;
-        }
-    }
-
-    fn number(&self, line: std::ops::Range<usize>) -> Result<i64> {
-        let text = std::str::from_utf8(&self.inbox[line])?;
-        text.parse().context("no number where the protocol has one")
+        self.0.send(bytes)
     }
 
     /// Hands over each text of one reply, nested lists as one.
@@ -82,21 +40,18 @@ impl Client {
         let mut left = 1_i64;
         while left > 0 {
             left -= 1;
-            let (kind, line) = self.head()?;
+            let line = self.0.raw_line()?;
+            let (kind, line) = (line[0], &line[1..line.len() - 2]);
             match kind {
-                b'*' => left += self.number(line)?.max(0),
+                b'*' => left += number(line)?.max(0),
                 b'$' => {
-                    let Ok(length) = usize::try_from(self.number(line)?) else {
+                    let Ok(length) = usize::try_from(number(line)?) else {
                         continue;
                     };
-                    while self.to - self.from < length + 2 {
-                        self.more()?;
-                    }
-                    take(&self.inbox[self.from..self.from + length]);
-                    self.from += length + 2;
+                    take(&self.0.take(length + 2)?[..length]);
                 }
-                b'-' => bail!("{}", String::from_utf8_lossy(&self.inbox[line])),
-                _ => take(&self.inbox[line]),
+                b'-' => bail!("{}", String::from_utf8_lossy(line)),
+                _ => take(line),
             }
         }
         Ok(())

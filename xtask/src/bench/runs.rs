@@ -150,7 +150,8 @@ impl<'b> Run<'b> {
             let line = String::from_utf8_lossy(line);
             let mut words = line.split(' ').skip(1);
             let name = words.next().unwrap_or_default();
-            if name == "default" {
+            // The server's own, and Meshkeeper's own: neither is a consumer.
+            if name == "default" || name.starts_with("mesh-canary-") {
                 return;
             }
             let words: Vec<&str> = words.collect();

@@ -2,9 +2,9 @@
 
 use super::child::{Running, command_as, run, user};
 use super::side::{ADMIN, Read, Script, Side};
-use super::wire::Wire;
 use crate::bench::server::free_port;
 use crate::bench::stopwatch::timed;
+use crate::bench::wire::Wire;
 use anyhow::{Result, bail, ensure};
 use std::fs;
 use std::path::Path;

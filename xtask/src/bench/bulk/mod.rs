@@ -7,7 +7,6 @@ mod postgres;
 mod rabbitmq;
 mod scene;
 mod side;
-mod wire;
 
 use super::page::Row;
 use super::runs::Bench;

@@ -2,9 +2,9 @@
 
 use super::child::{Running, command_as, run, user};
 use super::side::{ADMIN, Read, Script, Side, name};
-use super::wire::Wire;
 use crate::bench::server::free_port;
 use crate::bench::stopwatch::timed;
+use crate::bench::wire::Wire;
 use anyhow::{Context, Result, bail, ensure};
 use std::cell::Cell;
 use std::fs;

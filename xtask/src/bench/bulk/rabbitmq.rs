@@ -2,9 +2,9 @@
 
 use super::child::{Running, command_as};
 use super::side::{ADMIN, Read, Script, Side, name};
-use super::wire::Wire;
 use crate::bench::server::free_port;
 use crate::bench::stopwatch::timed;
+use crate::bench::wire::Wire;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

@@ -55,18 +55,22 @@ impl Wire {
         Ok(&self.inbox[range])
     }
 
-    /// The next line, without its end.
-    pub(super) fn line(&mut self) -> Result<String> {
+    /// The next line, with its end, where it lies.
+    pub(super) fn raw_line(&mut self) -> Result<&[u8]> {
+        let mut seen = 0;
         loop {
-            let waiting = &self.inbox[self.from..self.to];
+            let waiting = &self.inbox[self.from + seen..self.to];
             if let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
-                let line = String::from_utf8_lossy(&waiting[..end])
-                    .trim_end()
-                    .to_owned();
-                self.from += end + 1;
-                return Ok(line);
+                return self.take(seen + end + 1);
             }
+            seen += waiting.len();
             self.more()?;
         }
+    }
+
+    /// The next line, without its end.
+    pub(super) fn line(&mut self) -> Result<String> {
+        let line = self.raw_line()?;
+        Ok(String::from_utf8_lossy(line).trim_end().to_owned())
     }
 }
