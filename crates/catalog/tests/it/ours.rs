@@ -71,6 +71,20 @@ impl<K: AnyKind + Default> Ours<K> {
         self.create(wish).await.expect("created");
         self.in_order(wish).await;
     }
+    /// Takes over a login that somebody else made, and demands that it is held then.
+    pub(crate) async fn adopted(&self, wish: &Wish) -> Held {
+        let adopted = || Asked {
+            wish,
+            adopted: true,
+        };
+        let create = self.adapter.create(&self.cx, &self.marker, adopted());
+        create.await.expect("adopted");
+        let held = self.adapter.holds(&self.cx, &self.marker, adopted());
+        match held.await {
+            Ok(Answer::Held(held)) => held,
+            other => panic!("{wish:?} should be held, not {other:?}"),
+        }
+    }
     /// Everybody that can be imported, by login.
     pub(crate) async fn found_all(&self) -> Vec<Found<Value>> {
         let found = self.adapter.find(&self.cx, &self.marker).await;

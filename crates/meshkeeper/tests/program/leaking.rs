@@ -184,15 +184,7 @@ fn s2_no_password_is_written_anywhere_but_where_it_was_asked_for() {
     let redis = Redis::start();
     redis.ask(&["CONFIG", "SET", "requirepass", admin]);
     let redis = redis.with_password(admin);
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "taken",
-        "on",
-        ">pl4nted-of-a-stranger",
-        "~*",
-        "+@all",
-    ]);
+    redis.set_user("taken on >pl4nted-of-a-stranger ~* +@all");
     lab.write("admin.password", admin);
     lab.set("FROM_ENV", "pl4nted-from-the-environment");
     let given = planted();
@@ -253,13 +245,7 @@ fn s2_no_password_is_written_anywhere_but_where_it_was_asked_for() {
     );
     // Losses, a changed password, a broken one, a broken manifest.
     redis.ask(&["ACL", "DELUSER", "given0", "made"]);
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "given1",
-        "resetpass",
-        ">pl4nted-behind-our-back",
-    ]);
+    redis.set_user("given1 resetpass >pl4nted-behind-our-back");
     let changed = "pl4nted-the-changed-one-100%";
     lab.write("p2.password", changed);
     fs::remove_file(lab.path().join("p3.password")).expect("removed");

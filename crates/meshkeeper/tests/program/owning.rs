@@ -12,15 +12,7 @@ fn given(redis: &Redis, lines: &str) -> String {
 #[test]
 fn h18_o12_a_login_that_exists_is_left_alone_and_told() {
     let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "web",
-        "on",
-        ">the-old-password",
-        "~*",
-        "+@all",
-    ]);
+    redis.set_user("web on >the-old-password ~* +@all");
     let before = redis.user("web");
     lab.cache(&redis, "", ["web", "api"]);
     lab.mesh(&["plan"]).ends(2).says("api");
@@ -52,17 +44,7 @@ fn h18_o12_a_login_that_exists_is_left_alone_and_told() {
 #[test]
 fn h18_with_adopt_and_the_right_password_it_is_taken_over_and_never_changed() {
     let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "web",
-        "on",
-        ">the-old-password",
-        "~web:*",
-        "~more:*",
-        "+@read",
-        "+@write",
-    ]);
+    redis.set_user("web on >the-old-password ~web:* ~more:* +@read +@write");
     lab.write("web.password", "the-old-password\n");
     let password = "password = { file = \"web.password\" }";
     lab.manifest(&given(&redis, &format!("{password}\nadopt = true")));
@@ -96,15 +78,7 @@ fn h18_with_adopt_and_the_right_password_it_is_taken_over_and_never_changed() {
 #[test]
 fn h18_with_adopt_and_a_wrong_password_nothing_is_touched() {
     let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "web",
-        "on",
-        ">the-old-password",
-        "~*",
-        "+@all",
-    ]);
+    redis.set_user("web on >the-old-password ~* +@all");
     let before = redis.user("web");
     lab.write("web.password", "quite-another-one");
     let lines = "password = { file = \"web.password\" }\nadopt = true";
@@ -124,15 +98,7 @@ fn h18_with_adopt_and_a_wrong_password_nothing_is_touched() {
 #[test]
 fn h18_a_word_adopts_without_a_change_of_the_manifest() {
     let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "web",
-        "on",
-        ">the-old-password",
-        "~*",
-        "+@all",
-    ]);
+    redis.set_user("web on >the-old-password ~* +@all");
     lab.write("web.password", "the-old-password");
     lab.manifest(&given(&redis, "password = { file = \"web.password\" }"));
     lab.mesh(&["apply"]);

@@ -145,6 +145,11 @@ impl Redis {
         }
         client
     }
+    /// Makes or changes a user by hand: its name and its rules, a space between two.
+    pub(crate) fn set_user(&self, rules: &str) {
+        let command = ["ACL", "SETUSER"].into_iter().chain(rules.split(' '));
+        self.ask(&command.collect::<Vec<_>>());
+    }
     /// One command as the admin.
     pub(crate) fn ask(&self, command: &[&str]) -> Reply {
         self.client().ask(command)

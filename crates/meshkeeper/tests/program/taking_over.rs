@@ -153,15 +153,7 @@ fn r13_a_mesh_with_another_id_takes_its_own_logins_back() {
 #[test]
 fn h18_nothing_is_taken_over_without_a_password_that_somebody_knows() {
     let (lab, redis) = (Lab::new(), Redis::start());
-    redis.ask(&[
-        "ACL",
-        "SETUSER",
-        "web",
-        "on",
-        ">the-old-password",
-        "~*",
-        "+@all",
-    ]);
+    redis.set_user("web on >the-old-password ~* +@all");
     let before = redis.user("web");
     lab.cache(&redis, "", ["web", "api"]);
     lab.mesh(&["apply"]).ends(3);

@@ -1,9 +1,8 @@
 //! What people made is told and left alone, and keys stay while somebody may use them.
 
 use mesh_conformance::servers::{EtcdFlavor, Proxy};
-use mesh_sdk::handle::Asked;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Answer, Class, MarkSeen, Secret, Wish};
+use mesh_sdk::{Class, MarkSeen, Secret, Wish};
 use serde_json::json;
 
 use super::bench::{encode, permission, requests, settings};
@@ -166,17 +165,8 @@ async fn o12_an_adopted_user_keeps_its_password_and_its_roles() {
         lost.mark == MarkSeen::None && !lost.password_fits,
         "{lost:?}"
     );
-    let adopted = || Asked {
-        wish: &app,
-        adopted: true,
-    };
     for _ in 0..2 {
-        let create = ours.adapter.create(&ours.cx, &ours.marker, adopted());
-        create.await.expect("adopted");
-        let held = ours.adapter.holds(&ours.cx, &ours.marker, adopted()).await;
-        let Ok(Answer::Held(held)) = held else {
-            panic!("{held:?}");
-        };
+        let held = ours.adopted(&app).await;
         assert!(held.warning.is_some_and(|told| told.contains("readers")));
     }
     assert_eq!(requests(&proxy, "user/changepw"), 0);

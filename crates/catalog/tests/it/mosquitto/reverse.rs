@@ -1,8 +1,7 @@
 //! What people's own clients can be taken over as.
 
 use mesh_conformance::servers::{MqttClient, Proxy};
-use mesh_sdk::handle::Asked;
-use mesh_sdk::{Answer, MarkSeen, Secret};
+use mesh_sdk::{MarkSeen, Secret};
 use serde_json::json;
 
 use super::bench::settings;
@@ -85,17 +84,8 @@ async fn o12_an_adopted_client_keeps_its_password_and_what_a_person_gave() {
         lost.mark == MarkSeen::None && !lost.password_fits,
         "{lost:?}"
     );
-    let adopted = || Asked {
-        wish: &app,
-        adopted: true,
-    };
     for _ in 0..2 {
-        let create = ours.adapter.create(&ours.cx, &ours.marker, adopted());
-        create.await.expect("adopted");
-        let held = ours.adapter.holds(&ours.cx, &ours.marker, adopted()).await;
-        let Ok(Answer::Held(held)) = held else {
-            panic!("{held:?}");
-        };
+        let held = ours.adopted(&app).await;
         assert!(held.warning.is_some_and(|told| told.contains("readers")));
     }
     let sent = String::from_utf8_lossy(&proxy.asked().concat()).into_owned();

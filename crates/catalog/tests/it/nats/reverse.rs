@@ -2,9 +2,8 @@
 
 use mesh_conformance::servers::{NatsClient, NatsOptions};
 use mesh_sdk::adapter::FindingLevel;
-use mesh_sdk::handle::Asked;
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Answer, Class, ConsumerName, MarkSeen, Marker, MeshId, ProviderName, Secret, Wish};
+use mesh_sdk::{Class, ConsumerName, MarkSeen, Marker, MeshId, ProviderName, Secret, Wish};
 use serde_json::json;
 
 use super::bench::least;
@@ -146,19 +145,10 @@ async fn o12_an_adopted_user_keeps_its_hash_and_what_a_person_gave() {
         "{lost:?}"
     );
     assert_eq!(users(&nats), theirs);
-    let adopted = || Asked {
-        wish: &app,
-        adopted: true,
-    };
     for _ in 0..2 {
-        let create = ours.adapter.create(&ours.cx, &ours.marker, adopted());
-        create.await.expect("adopted");
+        let held = ours.adopted(&app).await;
         let now = users(&nats);
         assert!(now.contains(&hash) && now.contains("a.>"), "{now}");
-        let held = ours.adapter.holds(&ours.cx, &ours.marker, adopted()).await;
-        let Ok(Answer::Held(held)) = held else {
-            panic!("{held:?}");
-        };
         assert!(held.warning.is_some_and(|told| told.contains("a.>")));
     }
 }
