@@ -12,7 +12,9 @@ mod adopt;
 mod api;
 mod assets;
 mod bell;
+mod caller;
 mod connect;
+mod desk;
 mod fault;
 mod mark;
 mod names;
@@ -40,11 +42,13 @@ use seat::Seat;
 
 pub use adopt::{Adopted, adopt, owner};
 pub use assets::{Layout, Made};
+pub use caller::{Caller, Rings};
 pub use connect::{Link, Login, Server, Tls};
+pub use desk::{Reply, WORDS};
 pub use fault::OpenFault;
 pub use mark::{Replaced, installation_of};
 pub use names::Names;
-pub use roles::{Role, permissions};
+pub use roles::{Lending, Role, lending, permissions};
 
 /// The layout of keys and values that this program writes.
 const SCHEMA: u32 = 1;

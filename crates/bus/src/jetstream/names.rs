@@ -16,6 +16,8 @@ pub struct Names {
     pub log: String,
     log_root: String,
     hint_root: String,
+    bell_root: String,
+    desk_root: String,
 }
 
 impl Names {
@@ -28,6 +30,8 @@ impl Names {
             log: format!("MESH_LOG_{mesh}"),
             log_root: format!("mesh.{mesh}.log"),
             hint_root: format!("mesh.{mesh}.obs"),
+            bell_root: format!("mesh.{mesh}.task"),
+            desk_root: format!("mesh.{mesh}.svc.task"),
         }
     }
     /// Where the store says what it is; no bucket has this name.
@@ -49,6 +53,27 @@ impl Names {
     /// The subject of what a loop tells of its passes.
     pub(super) fn hint(&self, of: &Key) -> String {
         format!("{}.{of}", self.hint_root)
+    }
+    /// Everything that tells of open tasks, and is kept nowhere.
+    pub fn all_bells(&self) -> String {
+        format!("{}.>", self.bell_root)
+    }
+    /// The subject on which one open task is told.
+    pub(super) fn bell(&self, of: &Key) -> String {
+        format!("{}.{of}", self.bell_root)
+    }
+    /// The kind of task that a bell's subject tells of.
+    pub(super) fn rung<'s>(&self, subject: &'s str) -> Option<&'s str> {
+        let rest = subject.strip_prefix(&self.bell_root)?.strip_prefix('.')?;
+        Some(rest.split_once('.').map_or(rest, |(kind, _)| kind))
+    }
+    /// Below this agents ask for tasks.
+    pub fn desk(&self) -> &str {
+        &self.desk_root
+    }
+    /// Everything that agents ask.
+    pub fn all_desk(&self) -> String {
+        format!("{}.*", self.desk_root)
     }
     /// A key's subject.
     pub(super) fn subject(&self, bucket: Bucket, key: &Key) -> String {
@@ -101,6 +126,10 @@ mod tests {
             names.below(Bucket::Record, &Key::everything()),
             "$KV.mesh_home.record.>"
         );
+        let bell = names.bell(&Key::of(&["LoginTaken", "0a1b"]));
+        assert_eq!(bell, "mesh.home.task.LoginTaken.0a1b");
+        assert_eq!(names.rung(&bell), Some("LoginTaken"));
+        assert_eq!(names.rung("mesh.home2.task.LoginTaken.0a1b"), None);
         let line = names.line(&Key::of(&["adv", "apply"]));
         assert_eq!(names.of_line(&line), Some("adv.apply"));
     }

@@ -1,5 +1,6 @@
 //! Who may do what on the servers, as a piece of their configuration.
 
+use super::desk::WORDS;
 use super::names::Names;
 
 /// What a process does on the bus.
@@ -11,11 +12,13 @@ pub enum Role {
     Loops,
     /// `mesh status` and its like: reads.
     Reader,
+    /// `mesh agent` and `mesh task` with `--service`: asks for tasks, and nothing else.
+    Agent,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 3] = [Role::Bootstrap, Role::Loops, Role::Reader];
+    pub const ALL: [Role; 4] = [Role::Bootstrap, Role::Loops, Role::Reader, Role::Agent];
 
     /// Its name, for people.
     pub const fn as_str(self) -> &'static str {
@@ -23,6 +26,7 @@ impl Role {
             Role::Bootstrap => "bootstrap",
             Role::Loops => "loops",
             Role::Reader => "reader",
+            Role::Agent => "agent",
         }
     }
     /// The prefix of the subjects on which its answers come.
@@ -32,6 +36,10 @@ impl Role {
 
     /// What it may publish.
     pub fn publish(self, names: &Names) -> Vec<String> {
+        if self == Role::Agent {
+            let asked = |word: &&str| format!("{}.{word}", names.desk());
+            return WORDS.iter().map(asked).collect();
+        }
         let (state, log) = (&names.state, &names.log);
         let mut allowed = vec!["$JS.API.INFO".to_owned()];
         for stream in [state, log] {
@@ -49,15 +57,58 @@ impl Role {
             allowed.push(names.all_log());
             allowed.push(names.all_hints());
         }
+        if self == Role::Loops {
+            allowed.push(names.all_bells());
+        }
         if self == Role::Bootstrap {
             allowed.push(format!("$JS.API.STREAM.CREATE.{state}"));
             allowed.push(format!("$JS.API.STREAM.CREATE.{log}"));
         }
         allowed
     }
-    /// What it may subscribe to: its own answers.
+    /// What it may subscribe to: its own answers; the loops what agents ask, and agents which tasks are open.
     pub fn subscribe(self, names: &Names) -> Vec<String> {
-        vec![format!("{}.>", self.inbox(names))]
+        let mut allowed = vec![format!("{}.>", self.inbox(names))];
+        match self {
+            Role::Agent => allowed.push(names.all_bells()),
+            Role::Loops => {
+                allowed.push(names.all_desk());
+                // What a service tells of itself to `nats micro` and its like.
+                for verb in ["PING", "INFO", "STATS"] {
+                    allowed.push(format!("$SRV.{verb}"));
+                    allowed.push(format!("$SRV.{verb}.>"));
+                }
+            }
+            Role::Bootstrap | Role::Reader => {}
+        }
+        allowed
+    }
+    /// Whether it may answer whoever asks it, on the subject that the question names.
+    pub fn answers(self) -> bool {
+        self == Role::Loops
+    }
+}
+
+/// What lets agents have an account of their own: what the account with the streams lends to it, and what
+/// that one takes. `account` is the name of the one with the streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lending {
+    /// In the account with the streams.
+    pub exports: String,
+    /// In the agents' account.
+    pub imports: String,
+}
+
+/// How the account with the streams lends the agents' one the service and the bell, and nothing else.
+pub fn lending(names: &Names, account: &str) -> Lending {
+    let (service, bells) = (names.all_desk(), names.all_bells());
+    Lending {
+        exports: format!(
+            "exports [\n    {{ service: {service:?} }}\n    {{ stream: {bells:?} }}\n  ]\n"
+        ),
+        imports: format!(
+            "imports [\n    {{ service: {{ account: {account:?}, subject: {service:?} }} }}\n    {{ stream: {{ account: {account:?}, subject: {bells:?} }} }}\n  ]\n"
+        ),
     }
 }
 
@@ -70,8 +121,12 @@ pub fn permissions(names: &Names, role: Role) -> String {
             .collect();
         lines.concat()
     };
+    let answers = match role.answers() {
+        true => "    allow_responses: { max: 1, expires: \"1m\" }\n",
+        false => "",
+    };
     format!(
-        "permissions {{\n    publish {{ allow: [\n{}    ] }}\n    subscribe {{ allow: [\n{}    ] }}\n  }}\n",
+        "permissions {{\n    publish {{ allow: [\n{}    ] }}\n    subscribe {{ allow: [\n{}    ] }}\n{answers}  }}\n",
         quoted(role.publish(names)),
         quoted(role.subscribe(names))
     )
@@ -98,6 +153,9 @@ mod tests {
                 }
                 assert!(!subject.starts_with("$JS.API.>"), "{role:?} may {subject}");
             }
+        }
+        for subject in Role::Agent.publish(&names) {
+            assert!(subject.starts_with("mesh.home.svc.task."), "{subject}");
         }
         let reader = permissions(&names, Role::Reader);
         assert!(!reader.contains("\"$KV.mesh_home.>\""), "{reader}");
