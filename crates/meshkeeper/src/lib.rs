@@ -7,6 +7,7 @@
 pub mod api;
 pub mod cli;
 pub mod commands;
+pub mod desk;
 pub mod errors;
 pub mod logs;
 pub mod manifest;

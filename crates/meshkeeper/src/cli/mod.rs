@@ -1,6 +1,7 @@
 //! What a person types: the shapes of all words and their help. What it means is settled elsewhere.
 
 mod help;
+mod reach;
 mod words;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use clap::{
 use crate::errors::EXIT_USAGE;
 
 pub use help::not_built;
+pub use reach::ReachArgs;
 pub use words::*;
 
 /// Keeps every consumer of a mesh provisioned in every backend that it needs: by asking the backend,

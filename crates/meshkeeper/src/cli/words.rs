@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::reach::ReachArgs;
 use crate::manifest::units;
 
 /// What to do.
@@ -116,7 +117,7 @@ pub enum BusWord {
     /// Make the streams of this mesh on the servers that the manifest names; what is there is left as it is
     Bootstrap(BootstrapArgs),
     /// Print what each role may do, as a NATS server's configuration writes it
-    Permissions,
+    Permissions(PermissionsArgs),
     /// Write everything on the bus that this data folder uses into a file; passwords stay sealed
     Export(BusFileArgs),
     /// Write such a file onto the bus that the manifest names, and use that from now on
@@ -146,6 +147,15 @@ pub struct BootstrapArgs {
     /// A file with its password
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
+}
+
+/// `bus permissions`.
+#[derive(Debug, Clone, Args)]
+pub struct PermissionsArgs {
+    /// The agents have an account of their own: print, too, what the account of this name, which has the
+    /// streams, lends to it
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
 }
 
 /// `bus export` and `bus import`.
@@ -329,6 +339,9 @@ pub struct TasksArgs {
     /// Only those that may be claimed now
     #[arg(long)]
     pub open: bool,
+    /// How the tasks are reached
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 /// `task`.
@@ -356,6 +369,9 @@ pub struct ClaimArgs {
     /// For how long; at most 24h
     #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
     pub length: Duration,
+    /// How the tasks are reached
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 /// `task extend`.
@@ -369,6 +385,9 @@ pub struct ExtendArgs {
     /// For how long from now; at most 24h
     #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
     pub length: Duration,
+    /// How the tasks are reached
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 /// `task finish`.
@@ -385,6 +404,9 @@ pub struct FinishArgs {
     /// What was done or found, for whoever comes next
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub note: String,
+    /// How the tasks are reached
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 /// How an attempt ended.
@@ -413,12 +435,18 @@ pub struct AgentArgs {
     /// Who takes them, for those who look
     #[arg(long, value_name = "NAME", default_value = "agent")]
     pub by: String,
+    /// Each claim is for this long, and is made longer while the program runs; at most 24h
+    #[arg(long = "for", value_name = "LENGTH", default_value = "10m", value_parser = length)]
+    pub length: Duration,
     /// The program is ended after this long, and the attempt has failed
     #[arg(long, value_name = "LENGTH", default_value = "30m", value_parser = length)]
     pub timeout: Duration,
     /// Take the tasks that are open now, one after the other, and end
     #[arg(long)]
     pub once: bool,
+    /// How the tasks are reached
+    #[command(flatten)]
+    pub reach: ReachArgs,
 }
 
 /// `retire`.

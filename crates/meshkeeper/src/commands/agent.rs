@@ -3,27 +3,30 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use mesh_sdk::bus::{Bucket, Key};
-use mesh_sdk::condition::ConditionType;
-use mesh_sdk::decide::tasks::{Outcome, Task};
+use mesh_sdk::decide::tasks::Outcome;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Context;
 use super::online::Online;
-use super::task::{Claimed, name_of, take, told};
-use super::tasks::kind_named;
+use super::reach::{Does, checked, reach, told};
+use super::task::seconds;
 use crate::cli::AgentArgs;
+use crate::desk::message::{Claim, Code, Extend, Finish, MOST, Question, TaskView};
+use crate::desk::{AskFault, Ring, Way};
 use crate::errors::Fault;
-use crate::wiring::installation::Installation;
-use crate::wiring::tasks::{self, LEASE, TaskFault};
 
 /// Looks for tasks this often, also where no bell rings.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// A claim is made longer this often while the program runs.
-const EXTEND_EVERY: Duration = Duration::from_secs(120);
+/// While the program runs its claim is made longer so often within its length.
+const EXTENSIONS: u32 = 5;
+/// An outcome that nobody took is said again so often.
+const SAID: usize = 5;
+/// After this long.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
 /// A program that is asked to end has so long.
 const TO_END: Duration = Duration::from_secs(5);
 /// The exit code with which a program says that a person must decide.
@@ -31,147 +34,234 @@ const PERSON: i32 = 10;
 /// Of what the program prints, so much is kept while it runs.
 const MOST_OUTPUT: u64 = 64 * 1024;
 
+/// A claim that was made: the task, and the token that its other words need.
+struct Claimed {
+    task: TaskView,
+    token: String,
+    /// The task as the program reads it. The token stays here: only this process says how it ended.
+    json: Value,
+}
+
+impl Claimed {
+    fn of(mut answer: Value) -> Option<Self> {
+        let mut task: TaskView = serde_json::from_value(answer.clone()).ok()?;
+        answer.as_object_mut()?.remove("token");
+        Some(Self {
+            token: task.token.take()?,
+            task,
+            json: answer,
+        })
+    }
+}
+
 /// Runs it.
 pub(super) fn run(args: &AgentArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let kinds = args.kinds.iter().map(|kind| kind_named(kind));
-    let kinds: Vec<ConditionType> = kinds.collect::<Result<_, _>>()?;
-    let by = name_of(&args.by)?;
+    let claim = Claim {
+        by: args.by.clone(),
+        id: None,
+        types: args.kinds.clone(),
+        except: Vec::new(),
+        seconds: Some(seconds(args.length)),
+    };
+    checked(Question::Claim(claim.clone()))?;
     let online = Online::start(cx)?;
-    let (readable, mesh) = online.open_to_read(&cx.settings.data)?;
-    drop(readable);
-    let installation = online.open(&cx.settings.data, &mesh)?;
-    let fits = |task: &Task| kinds.is_empty() || kinds.contains(&task.kind);
-    let mut worked = std::collections::BTreeSet::new();
-    loop {
-        if online.stop.is_cancelled() {
-            return Ok(0);
-        }
+    let way = reach(&args.reach, cx, &online, Does::Write)?;
+    let agent = Agent {
+        args,
+        cx,
+        online: &online,
+        way: &way,
+    };
+    let mut ring = online.run(way.bell());
+    let (mut worked, mut reached) = (Vec::new(), false);
+    while !online.stop.is_cancelled() {
         // With --once each task is tried once, however it ends.
-        let fresh = |task: &Task| fits(task) && !(args.once && worked.contains(&task.id));
-        match take(cx, (&online, &installation), fresh, (by, LEASE))? {
-            Some(claimed) => {
-                worked.insert(claimed.task.id.clone());
-                work(&claimed, args, cx, (&online, &installation))?;
+        let except = match args.once {
+            true if worked.len() >= MOST => break,
+            true => worked.clone(),
+            false => Vec::new(),
+        };
+        let question = Question::Claim(Claim {
+            except,
+            ..claim.clone()
+        });
+        let asked = online.run(async {
+            tokio::select! {
+                asked = way.ask(&question) => Some(asked),
+                () = online.stop.cancelled() => None,
             }
-            None if args.once => return Ok(0),
-            None => online.run(wait(&installation, &online)),
+        });
+        match asked {
+            None => break,
+            Some(Ok(answer)) => {
+                reached = true;
+                let claimed = Claimed::of(answer);
+                let claimed = claimed.ok_or_else(|| {
+                    let text = "the answer cannot be read".to_owned();
+                    told(AskFault::Unreachable(text))
+                })?;
+                worked.push(claimed.task.id.clone());
+                agent.work(&claimed);
+                continue;
+            }
+            Some(Err(AskFault::Refused(refusal))) if refusal.code == Code::NoneOpen => {
+                reached = true;
+                if args.once {
+                    break;
+                }
+            }
+            // Who has answered once will answer again.
+            Some(Err(fault)) if reached && !args.once && fault.may_pass() => {
+                cx.printer
+                    .note(&format!("no task can be asked for: {fault}"));
+            }
+            Some(Err(fault)) => return Err(told(fault)),
         }
+        online.run(wait(&mut ring, args, &online));
     }
+    Ok(0)
 }
 
 /// Until something rings, or the time to look has come.
-async fn wait(installation: &Installation, online: &Online) {
-    let ring = async {
-        let all = Key::everything();
-        match installation.bus.watch(Bucket::Condition, &all).await {
-            Ok(mut bell) => {
-                bell.next().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
+async fn wait(ring: &mut Ring, args: &AgentArgs, online: &Online) {
+    let fits = |kind: &str| {
+        let mut kinds = args.kinds.iter();
+        args.kinds.is_empty() || kinds.any(|wanted| wanted.eq_ignore_ascii_case(kind))
     };
     tokio::select! {
         () = online.stop.cancelled() => {}
-        _ = timeout(LOOK_EVERY, ring) => {}
+        _ = timeout(LOOK_EVERY, ring.next(fits)) => {}
     }
 }
 
-/// One attempt, from the program's start to the word about its end.
-fn work(
-    claimed: &Claimed,
-    args: &AgentArgs,
-    cx: &Context<'_>,
-    (online, installation): (&Online, &Installation),
-) -> Result<(), Fault> {
-    let task = &claimed.task;
-    cx.printer.note(&format!(
-        "task {}: {} about {}",
-        task.id,
-        task.kind,
-        task.subjects.first().map_or("", String::as_str)
-    ));
-    let ended = online.run(attempt(claimed, args, (online, installation)));
-    let (outcome, note) = match ended {
-        Ended::Said(outcome, note) => (outcome, note),
-        Ended::Lost => {
-            cx.printer.note(&format!(
-                "task {}: the claim ran out or is somebody else's; its program was ended",
-                task.id
-            ));
-            return Ok(());
-        }
-    };
-    let note = online.scrubber.scrub(&note).into_owned();
-    let bus = installation.bus.as_ref();
-    let now = online.clock.now();
-    let said = tasks::finish(bus, &task.id, &claimed.token, now, (outcome, &note));
-    match online.run(said) {
-        Ok(_) => {}
-        Err(TaskFault::NotTaken(why)) => {
-            cx.printer.note(&format!("task {}: {why}", task.id));
-            return Ok(());
-        }
-        Err(fault @ TaskFault::Store(_)) => return Err(told(fault)),
-    }
-    let outcome = match outcome {
-        Outcome::Done => "done",
-        Outcome::Failed => "failed",
-        Outcome::Person => "for a person",
-    };
-    cx.printer
-        .note(&format!("task {}: {outcome} {note}", task.id));
-    Ok(())
-}
-
+/// How an attempt ended.
 enum Ended {
     Said(Outcome, String),
     /// The claim is over: nothing that the program says counts.
     Lost,
 }
 
-async fn attempt(
-    claimed: &Claimed,
-    args: &AgentArgs,
-    (online, installation): (&Online, &Installation),
-) -> Ended {
-    let mut child = match start(args, claimed).await {
-        Ok(child) => child,
-        Err(error) => {
-            let note = format!("{} could not be started: {error}", args.run.display());
-            return Ended::Said(Outcome::Failed, note);
+struct Agent<'a> {
+    args: &'a AgentArgs,
+    cx: &'a Context<'a>,
+    online: &'a Online,
+    way: &'a Way,
+}
+
+impl Agent<'_> {
+    /// One attempt, from the program's start to the word about its end.
+    fn work(&self, claimed: &Claimed) {
+        let (task, online, printer) = (&claimed.task, self.online, self.cx.printer);
+        printer.note(&format!(
+            "task {}: {} about {}",
+            task.id,
+            task.kind,
+            task.subjects.first().map_or("", String::as_str)
+        ));
+        let ended = online.run(self.attempt(claimed));
+        let (outcome, note) = match ended {
+            Ended::Said(outcome, note) => (outcome, note),
+            Ended::Lost => {
+                printer.note(&format!(
+                    "task {}: the claim ran out or is somebody else's; its program was ended",
+                    task.id
+                ));
+                return;
+            }
+        };
+        let note = online.scrubber.scrub(&note).into_owned();
+        let finish = Question::Finish(Finish {
+            id: task.id.clone(),
+            token: claimed.token.clone(),
+            outcome,
+            note: note.clone(),
+        });
+        if let Err(fault) = online.run(self.say(&finish)) {
+            // Whatever became of it, the claim ends.
+            printer.note(&format!("task {}: {fault}", task.id));
+            return;
         }
-    };
-    let output = child.stdout.take();
-    let reading = tokio::spawn(async move {
-        let mut text = Vec::new();
-        if let Some(output) = output {
-            let _ = output.take(MOST_OUTPUT).read_to_end(&mut text).await;
+        let outcome = match outcome {
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::Person => "for a person",
+        };
+        printer.note(&format!("task {}: {outcome} {note}", task.id));
+    }
+
+    /// Says how it ended; again, where nobody took it.
+    async fn say(&self, finish: &Question) -> Result<(), AskFault> {
+        let mut tries = 1;
+        loop {
+            match self.way.ask(finish).await {
+                Ok(_) => return Ok(()),
+                Err(fault) if fault.may_pass() && tries < SAID => tries += 1,
+                Err(fault) => return Err(fault),
+            }
+            sleep(SAY_AGAIN).await;
         }
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let ended = tokio::select! {
-        status = child.wait() => match status.ok().and_then(|status| status.code()) {
-            Some(0) => Some((Outcome::Done, None)),
-            Some(PERSON) => Some((Outcome::Person, None)),
-            Some(code) => Some((Outcome::Failed, Some(format!("it ended with {code}")))),
-            None => Some((Outcome::Failed, Some("it was killed".to_owned()))),
-        },
-        () = keep(claimed, (online, installation)) => None,
-        () = sleep(args.timeout) => Some((Outcome::Failed, Some("it took too long".to_owned()))),
-        () = online.stop.cancelled() => {
-            Some((Outcome::Failed, Some("the agent was told to stop".to_owned())))
+    }
+
+    async fn attempt(&self, claimed: &Claimed) -> Ended {
+        let (args, online) = (self.args, self.online);
+        let mut child = match start(args, claimed).await {
+            Ok(child) => child,
+            Err(error) => {
+                let note = format!("{} could not be started: {error}", args.run.display());
+                return Ended::Said(Outcome::Failed, note);
+            }
+        };
+        let output = child.stdout.take();
+        let reading = tokio::spawn(async move {
+            let mut text = Vec::new();
+            if let Some(output) = output {
+                let _ = output.take(MOST_OUTPUT).read_to_end(&mut text).await;
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let ended = tokio::select! {
+            status = child.wait() => match status.ok().and_then(|status| status.code()) {
+                Some(0) => Some((Outcome::Done, None)),
+                Some(PERSON) => Some((Outcome::Person, None)),
+                Some(code) => Some((Outcome::Failed, Some(format!("it ended with {code}")))),
+                None => Some((Outcome::Failed, Some("it was killed".to_owned()))),
+            },
+            () = self.keep(claimed) => None,
+            () = sleep(args.timeout) => Some((Outcome::Failed, Some("it took too long".to_owned()))),
+            () = online.stop.cancelled() => {
+                Some((Outcome::Failed, Some("the agent was told to stop".to_owned())))
+            }
+        };
+        end(&mut child).await;
+        let Some((outcome, why)) = ended else {
+            return Ended::Lost;
+        };
+        // A grandchild may hold the pipe open: what came until now is enough.
+        let said = timeout(TO_END, reading).await;
+        let said = said.ok().and_then(Result::ok).unwrap_or_default();
+        let said = said.lines().rfind(|line| !line.trim().is_empty());
+        let note = [said.map(str::to_owned), why].into_iter().flatten();
+        Ended::Said(outcome, note.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Keeps the claim, and returns when it is over: it was refused, or nobody was reached for its length.
+    async fn keep(&self, claimed: &Claimed) {
+        let extend = Question::Extend(Extend {
+            id: claimed.task.id.clone(),
+            token: claimed.token.clone(),
+            seconds: Some(seconds(self.args.length)),
+        });
+        let mut since = Instant::now();
+        loop {
+            sleep(self.args.length / EXTENSIONS).await;
+            let asked = Instant::now();
+            match self.way.ask(&extend).await {
+                Ok(_) => since = asked,
+                Err(fault) if fault.may_pass() && since.elapsed() < self.args.length => {}
+                Err(_) => return,
+            }
         }
-    };
-    end(&mut child).await;
-    let Some((outcome, why)) = ended else {
-        return Ended::Lost;
-    };
-    // A grandchild may hold the pipe open: what came until now is enough.
-    let said = timeout(TO_END, reading).await;
-    let said = said.ok().and_then(Result::ok).unwrap_or_default();
-    let said = said.lines().rfind(|line| !line.trim().is_empty());
-    let note = [said.map(str::to_owned), why].into_iter().flatten();
-    Ended::Said(outcome, note.collect::<Vec<_>>().join("; "))
+    }
 }
 
 async fn start(args: &AgentArgs, claimed: &Claimed) -> std::io::Result<Child> {
@@ -185,31 +275,12 @@ async fn start(args: &AgentArgs, claimed: &Claimed) -> std::io::Result<Child> {
         .spawn()?;
     // Who does not read its task may still do something about it.
     if let Some(mut stdin) = child.stdin.take() {
-        // The token stays here: only this process says how it ended.
-        let mut task = claimed.json.clone();
-        if let Some(task) = task.as_object_mut() {
-            task.remove("token");
-        }
-        let line = format!("{task}\n");
+        let line = format!("{}\n", claimed.json);
         tokio::spawn(async move {
             let _ = stdin.write_all(line.as_bytes()).await;
         });
     }
     Ok(child)
-}
-
-/// Keeps the claim, and returns when that is not possible any more.
-async fn keep(claimed: &Claimed, (online, installation): (&Online, &Installation)) {
-    let bus = installation.bus.as_ref();
-    loop {
-        sleep(EXTEND_EVERY).await;
-        let now = online.clock.now();
-        let extended = tasks::extend(bus, &claimed.task.id, &claimed.token, now, LEASE).await;
-        // A store that cannot be asked now is asked again: the claim lasts for a few times yet.
-        if let Err(TaskFault::NotTaken(_)) = extended {
-            return;
-        }
-    }
 }
 
 /// Ends the program and what it started: first asked to, then made to.

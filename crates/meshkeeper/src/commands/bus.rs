@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Context;
 use super::online::{Online, told};
-use crate::cli::{BootstrapArgs, BusArgs, BusWord};
+use crate::cli::{BootstrapArgs, BusArgs, BusWord, PermissionsArgs};
 use crate::errors::Fault;
 use crate::manifest::{BusChoice, BusLogin, Manifest, NatsBus, SecretRef};
 use crate::wiring::installation::{Runner, Turn, take_turn};
@@ -18,8 +18,8 @@ use crate::wiring::moving::{self, MoveFault, Mover};
 /// Runs it.
 pub(super) fn run(args: &BusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let manifest = cx.manifest()?;
-    if matches!(args.what, BusWord::Permissions) {
-        return Ok(permissions(cx, &manifest));
+    if let BusWord::Permissions(args) = &args.what {
+        return permissions(cx, &manifest, args);
     }
     let online = Online::start(cx)?;
     let mover = Mover {
@@ -42,16 +42,29 @@ pub(super) fn run(args: &BusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
             BusWord::Export(args) => export(cx, &mover, &args.file).await,
             BusWord::Import(args) => import(cx, &mover, &args.file).await,
             BusWord::Adopt => adopt(cx, &mover).await,
-            BusWord::Permissions => Ok(0),
+            BusWord::Permissions(_) => Ok(0),
         }
     })
 }
 
-fn permissions(cx: &Context<'_>, manifest: &Manifest) -> u8 {
+fn permissions(cx: &Context<'_>, manifest: &Manifest, args: &PermissionsArgs) -> Result<u8, Fault> {
+    let account = args.account.as_deref();
+    if account.is_some_and(|name| name.is_empty() || name.contains(['"', '\\', '\n', '.', ' '])) {
+        let text = "--account is the name of an account in the servers' configuration";
+        return Err(Fault::Usage(text.to_owned()));
+    }
     let roles = moving::permissions(manifest.mesh.as_str());
+    let lending = account.map(|name| moving::lending(manifest.mesh.as_str(), name));
     if cx.printer.is_json() {
-        cx.printer.json(&roles);
-        return 0;
+        match lending {
+            None => cx.printer.json(&roles),
+            Some(lending) => cx.printer.json(&Lent {
+                roles,
+                exports: lending.exports,
+                imports: lending.imports,
+            }),
+        }
+        return Ok(0);
     }
     for role in roles {
         cx.printer.answer(&format!(
@@ -60,7 +73,22 @@ fn permissions(cx: &Context<'_>, manifest: &Manifest) -> u8 {
         ));
         cx.printer.answer(&role.text);
     }
-    0
+    if let Some(lending) = lending {
+        cx.printer
+            .answer("# exports: in the account with the streams");
+        cx.printer.answer(&lending.exports);
+        let theirs = "# imports: in the account of the agents, which has no JetStream";
+        cx.printer.answer(theirs);
+        cx.printer.answer(&lending.imports);
+    }
+    Ok(0)
+}
+
+#[derive(Serialize)]
+struct Lent {
+    roles: Vec<moving::RoleText>,
+    exports: String,
+    imports: String,
 }
 
 #[derive(Serialize)]

@@ -22,6 +22,7 @@ mod loops;
 mod online;
 mod plan;
 mod purge;
+mod reach;
 mod retire;
 mod schema;
 mod servers;

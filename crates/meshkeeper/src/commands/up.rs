@@ -17,6 +17,7 @@ use super::online::{Online, run_fault, tell_unreadable, told};
 use super::standby::{Stand, stand_by};
 use crate::api::{self, Served};
 use crate::cli::UpArgs;
+use crate::desk;
 use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest};
 use crate::notify::Notify;
@@ -104,7 +105,10 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
+        let named = (manifest.mesh.as_str(), cx.settings.host.as_str());
+        let desk = desk::serve(&installation, named, online.clock, &online.scrubber).await;
         let outcome = turn(cx, online, installation, &manifest, (&observer, &notify)).await;
+        desk.close().await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),

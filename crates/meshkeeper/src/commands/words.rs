@@ -6,8 +6,8 @@ use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::Context;
 use super::online::{Online, store_fault};
-use super::tasks::kind_named;
 use crate::cli::{PauseArgs, ResumeArgs, SilenceArgs};
+use crate::desk::message::kind_named;
 use crate::errors::Fault;
 use crate::manifest::Manifest;
 use crate::status::{self, time_text};
@@ -197,7 +197,7 @@ pub(super) fn about_condition(
     silence: bool,
 ) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
-    let kind = kind_named(&args.condition)?;
+    let kind = kind_named(&args.condition).map_err(|refusal| Fault::Usage(refusal.message))?;
     let bus = speaker.installation.bus.as_ref();
     let now = speaker.now();
     let standing = speaker

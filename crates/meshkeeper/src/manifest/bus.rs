@@ -258,6 +258,24 @@ fn urls<'t>(fields: &Fields<'t, '_>, problems: &mut Vec<Problem>) -> Vec<Spanned
     addresses.read(fields, problems)
 }
 
+/// The address of a server of a bus, as the manifest reads it, where there is no manifest. Errors: what is
+/// wrong with it.
+pub fn bus_server(text: &str, dangerously_plain: bool) -> Result<BusServer, String> {
+    let mut problems = Vec::new();
+    let read = server(
+        &Spanned::new(0..text.len(), text),
+        dangerously_plain,
+        &mut problems,
+    );
+    read.ok_or_else(|| {
+        let problem = problems.into_iter().next();
+        problem.map_or_else(String::new, |problem| match problem.meant {
+            Some(meant) => format!("{}: {meant}", problem.message),
+            None => problem.message,
+        })
+    })
+}
+
 fn server(
     text: &Spanned<&str>,
     dangerously_plain: bool,
@@ -363,15 +381,17 @@ fn login(base: &Path, fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> B
 
 fn inbox(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Option<String> {
     let text = fields.text("inbox", "the prefix of a subject, in quotes", problems)?;
-    let token = |t: &str| {
-        !t.is_empty()
-            && t.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    };
-    if !text.get_ref().split('.').all(token) {
+    if !is_subject(text.get_ref()) {
         let problem = Problem::error(text.span(), "`inbox` is the beginning of a subject");
         problems.push(problem.meant("letters, digits, `_` and `-`, with dots between"));
         return None;
     }
     Some((*text.get_ref()).to_owned())
+}
+
+/// Whether a text can stand at the beginning of a subject.
+pub fn is_subject(text: &str) -> bool {
+    let may = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let token = |t: &str| !t.is_empty() && t.bytes().all(may);
+    text.split('.').all(token)
 }

@@ -40,7 +40,7 @@ use mesh_sdk::provision::WishParts;
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
 pub use across::asked_elsewhere;
-pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus};
+pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus, bus_server, is_subject};
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};

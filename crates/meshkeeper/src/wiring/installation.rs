@@ -400,6 +400,13 @@ impl Installation {
     pub fn is_shared(&self) -> bool {
         matches!(self.store, Store::Nats(_))
     }
+    /// The bus on NATS servers, where it is one: for what servers do beside keeping values.
+    pub fn servers(&self) -> Option<Arc<JetstreamBus>> {
+        match &self.store {
+            Store::Embedded(_) => None,
+            Store::Nats(bus) => Some(Arc::clone(bus)),
+        }
+    }
     /// Who hears of every pass beside those that the program itself has.
     pub fn observers(&self) -> Vec<Arc<dyn Observer>> {
         match &self.store {

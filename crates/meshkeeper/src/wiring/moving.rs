@@ -354,9 +354,15 @@ pub fn permissions(mesh: &str) -> Vec<RoleText> {
         inbox: role.inbox(&names),
         publish: role.publish(&names),
         subscribe: role.subscribe(&names),
+        answers: role.answers(),
         text: jetstream::permissions(&names, role),
     };
     Role::ALL.into_iter().map(one).collect()
+}
+
+/// How the account with the streams lends agents that have another one what they need.
+pub fn lending(mesh: &str, account: &str) -> jetstream::Lending {
+    jetstream::lending(&jetstream::Names::of(mesh), account)
 }
 
 /// A role's permissions.
@@ -370,6 +376,8 @@ pub struct RoleText {
     pub publish: Vec<String>,
     /// What it may subscribe to.
     pub subscribe: Vec<String>,
+    /// Whether it may answer whoever asks it.
+    pub answers: bool,
     /// The same for a server's configuration.
     #[serde(skip)]
     pub text: String,

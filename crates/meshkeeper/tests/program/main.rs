@@ -9,6 +9,7 @@
     missing_docs
 )]
 
+mod agents;
 mod backends;
 mod braking;
 mod crashing;
