@@ -9,7 +9,7 @@ use async_nats::HeaderMap;
 use async_nats::service::{self, NATS_SERVICE_ERROR, NATS_SERVICE_ERROR_CODE, ServiceExt};
 use futures_util::StreamExt;
 use futures_util::stream;
-use mesh_sdk::bus::{Fault, Key};
+use mesh_sdk::bus::Fault;
 
 use super::JetstreamBus;
 
@@ -84,12 +84,13 @@ impl JetstreamBus {
         }))
     }
 
-    /// Tells whoever listens now that a task is open: `of` is its kind and its id. A hint: it is kept
+    /// Tells whoever listens now that a task is open, on a subject of its kind and id. A hint: it is kept
     /// nowhere, and lost without a word where nobody can be told.
-    pub async fn ring(&self, of: &Key, text: String) {
+    pub async fn ring(&self, kind: &str, id: &str, text: String) {
         let api = &self.seat.api;
-        if api.connected().is_ok() {
-            let subject = self.seat.names.bell(of);
+        if api.connected().is_ok()
+            && let Some(subject) = self.seat.names.bell(kind, id)
+        {
             drop(api.client.publish(subject, text.into()).await);
         }
     }

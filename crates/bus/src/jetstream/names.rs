@@ -58,9 +58,12 @@ impl Names {
     pub fn all_bells(&self) -> String {
         format!("{}.>", self.bell_root)
     }
-    /// The subject on which one open task is told.
-    pub(super) fn bell(&self, of: &Key) -> String {
-        format!("{}.{of}", self.bell_root)
+    /// The subject on which one open task is told, by its kind and id as they are; none where these cannot
+    /// stand in a subject.
+    pub(super) fn bell(&self, kind: &str, id: &str) -> Option<String> {
+        let may = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        let token = |text: &str| !text.is_empty() && text.bytes().all(may);
+        (token(kind) && token(id)).then(|| format!("{}.{kind}.{id}", self.bell_root))
     }
     /// The kind of task that a bell's subject tells of.
     pub(super) fn rung<'s>(&self, subject: &'s str) -> Option<&'s str> {
@@ -126,9 +129,14 @@ mod tests {
             names.below(Bucket::Record, &Key::everything()),
             "$KV.mesh_home.record.>"
         );
-        let bell = names.bell(&Key::of(&["LoginTaken", "0a1b"]));
-        assert_eq!(bell, "mesh.home.task.LoginTaken.0a1b");
-        assert_eq!(names.rung(&bell), Some("LoginTaken"));
+        let bell = names.bell("LoginTaken", "0a1b");
+        assert_eq!(bell.as_deref(), Some("mesh.home.task.LoginTaken.0a1b"));
+        assert_eq!(
+            bell.and_then(|b| names.rung(&b).map(str::to_owned))
+                .as_deref(),
+            Some("LoginTaken")
+        );
+        assert_eq!(names.bell("LoginTaken", "0a.1b"), None);
         assert_eq!(names.rung("mesh.home2.task.LoginTaken.0a1b"), None);
         let line = names.line(&Key::of(&["adv", "apply"]));
         assert_eq!(names.of_line(&line), Some("adv.apply"));

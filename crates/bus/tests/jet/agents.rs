@@ -7,7 +7,6 @@ use async_nats::{Client, ConnectOptions};
 use futures_util::StreamExt;
 use mesh_bus::jetstream::{Caller, JetstreamBus, Link, Names, Reply, Role, lending, permissions};
 use mesh_conformance::servers::{JetCluster, JetOptions};
-use mesh_sdk::bus::Key;
 use mesh_sdk::clock::Clock;
 
 use crate::ground::{PATIENCE, as_user, done, link, value};
@@ -116,8 +115,7 @@ async fn asks_and_hears(own_account: bool) {
     let mut rings = caller.rings().await.expect("rings");
     // Once this is answered, the server has the subscription that was sent before.
     caller.ask("list", Vec::new()).await.expect("answered");
-    bus.ring(&Key::of(&["LoginTaken", "0a1b"]), "{}".to_owned())
-        .await;
+    bus.ring("LoginTaken", "0a1b", "{}".to_owned()).await;
     let rung = tokio::time::timeout(PATIENCE, rings.next()).await;
     let rung = rung.expect("in time").expect("open");
     assert_eq!(rung, ("LoginTaken".to_owned(), b"{}".to_vec()));

@@ -19,8 +19,10 @@ use crate::desk::message::{Claim, Code, Extend, Finish, MOST, Question, TaskView
 use crate::desk::{AskFault, Ring, Way};
 use crate::errors::Fault;
 
-/// Looks for tasks this often, also where no bell rings.
+/// Looks for tasks this often where nothing tells of them.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// And this often where the bell does.
+const LOOK_SELDOM: Duration = Duration::from_secs(30);
 /// While the program runs its claim is made longer so often within its length.
 const EXTENSIONS: u32 = 5;
 /// An outcome that nobody took is said again so often.
@@ -54,9 +56,17 @@ impl Claimed {
     }
 }
 
+/// What there is to do next.
+enum Next {
+    Work(Box<Claimed>),
+    /// No task is open, or none can be asked for now.
+    Nothing,
+    Stop,
+}
+
 /// Runs it.
 pub(super) fn run(args: &AgentArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let claim = Claim {
+    let mut claim = Claim {
         by: args.by.clone(),
         id: None,
         types: args.kinds.clone(),
@@ -66,60 +76,23 @@ pub(super) fn run(args: &AgentArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     checked(Question::Claim(claim.clone()))?;
     let online = Online::start(cx)?;
     let way = reach(&args.reach, cx, &online, Does::Write)?;
-    let agent = Agent {
+    let mut ring = online.run(way.bell());
+    let mut agent = Agent {
         args,
         cx,
         online: &online,
         way: &way,
+        reached: false,
     };
-    let mut ring = online.run(way.bell());
-    let (mut worked, mut reached) = (Vec::new(), false);
-    while !online.stop.is_cancelled() {
-        // With --once each task is tried once, however it ends.
-        let except = match args.once {
-            true if worked.len() >= MOST => break,
-            true => worked.clone(),
-            false => Vec::new(),
-        };
-        let question = Question::Claim(Claim {
-            except,
-            ..claim.clone()
-        });
-        let asked = online.run(async {
-            tokio::select! {
-                asked = way.ask(&question) => Some(asked),
-                () = online.stop.cancelled() => None,
-            }
-        });
-        match asked {
-            None => break,
-            Some(Ok(answer)) => {
-                reached = true;
-                let claimed = Claimed::of(answer);
-                let claimed = claimed.ok_or_else(|| {
-                    let text = "the answer cannot be read".to_owned();
-                    told(AskFault::Unreachable(text))
-                })?;
-                worked.push(claimed.task.id.clone());
-                agent.work(&claimed);
-                continue;
-            }
-            Some(Err(AskFault::Refused(refusal))) if refusal.code == Code::NoneOpen => {
-                reached = true;
-                if args.once {
-                    break;
-                }
-            }
-            // Who has answered once will answer again.
-            Some(Err(fault)) if reached && !args.once && fault.may_pass() => {
-                cx.printer
-                    .note(&format!("no task can be asked for: {fault}"));
-            }
-            Some(Err(fault)) => return Err(told(fault)),
+    loop {
+        online.run(ring.hush());
+        match agent.next(&claim)? {
+            Next::Work(claimed) => agent.work(&claimed, &mut claim.except),
+            Next::Nothing if args.once => return Ok(0),
+            Next::Nothing => online.run(wait(&mut ring, args, &online)),
+            Next::Stop => return Ok(0),
         }
-        online.run(wait(&mut ring, args, &online));
     }
-    Ok(0)
 }
 
 /// Until something rings, or the time to look has come.
@@ -128,9 +101,13 @@ async fn wait(ring: &mut Ring, args: &AgentArgs, online: &Online) {
         let mut kinds = args.kinds.iter();
         args.kinds.is_empty() || kinds.any(|wanted| wanted.eq_ignore_ascii_case(kind))
     };
+    let every = match ring {
+        Ring::Service(_) => LOOK_SELDOM,
+        Ring::Store(..) | Ring::Never => LOOK_EVERY,
+    };
     tokio::select! {
         () = online.stop.cancelled() => {}
-        _ = timeout(LOOK_EVERY, ring.next(fits)) => {}
+        _ = timeout(every, ring.next(fits)) => {}
     }
 }
 
@@ -146,12 +123,52 @@ struct Agent<'a> {
     cx: &'a Context<'a>,
     online: &'a Online,
     way: &'a Way,
+    /// It was answered once.
+    reached: bool,
 }
 
 impl Agent<'_> {
+    /// Asks for a task. Errors: it was never answered, or cannot ask so.
+    fn next(&mut self, claim: &Claim) -> Result<Next, Fault> {
+        // With --once each task is tried once, however it ends.
+        if self.online.stop.is_cancelled() || claim.except.len() >= MOST {
+            return Ok(Next::Stop);
+        }
+        let question = Question::Claim(claim.clone());
+        let asked = self.online.run(async {
+            tokio::select! {
+                asked = self.way.ask(&question) => Some(asked),
+                () = self.online.stop.cancelled() => None,
+            }
+        });
+        match asked {
+            None => Ok(Next::Stop),
+            Some(Ok(answer)) => {
+                self.reached = true;
+                let odd = || AskFault::Unreachable("the answer cannot be read".to_owned());
+                let claimed = Claimed::of(answer).ok_or_else(|| told(odd()))?;
+                Ok(Next::Work(Box::new(claimed)))
+            }
+            Some(Err(AskFault::Refused(refusal))) if refusal.code == Code::NoneOpen => {
+                self.reached = true;
+                Ok(Next::Nothing)
+            }
+            // Who has answered once will answer again.
+            Some(Err(fault)) if self.reached && !self.args.once && fault.may_pass() => {
+                let text = format!("no task can be asked for: {fault}");
+                self.cx.printer.note(&text);
+                Ok(Next::Nothing)
+            }
+            Some(Err(fault)) => Err(told(fault)),
+        }
+    }
+
     /// One attempt, from the program's start to the word about its end.
-    fn work(&self, claimed: &Claimed) {
+    fn work(&self, claimed: &Claimed, worked: &mut Vec<String>) {
         let (task, online, printer) = (&claimed.task, self.online, self.cx.printer);
+        if self.args.once {
+            worked.push(task.id.clone());
+        }
         printer.note(&format!(
             "task {}: {} about {}",
             task.id,

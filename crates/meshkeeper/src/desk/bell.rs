@@ -82,8 +82,9 @@ async fn ring(servers: &JetstreamBus, tasks: Vec<&Task>) {
             "v": VERSION, "id": task.id, "type": task.kind, "severity": task.severity,
             "owner": task.owner, "since": time_text(task.since),
         });
-        let of = Key::of(&[task.kind.as_str(), &task.id]);
-        servers.ring(&of, text.to_string()).await;
+        servers
+            .ring(task.kind.as_str(), &task.id, text.to_string())
+            .await;
     }
 }
 

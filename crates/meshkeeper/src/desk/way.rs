@@ -100,6 +100,16 @@ pub enum Ring {
 }
 
 impl Ring {
+    /// Forgets what rang until now: whoever asks next sees it anyway.
+    pub async fn hush(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.next(|_| true) => {}
+                () = std::future::ready(()) => return,
+            }
+        }
+    }
     /// The next ring. `fits`: of which type of condition.
     pub async fn next(&mut self, fits: impl Fn(&str) -> bool) {
         match self {
