@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn c7_an_open_task_is_told_at_once_and_within_each_minute() {
+    #[test]
+    fn c7_an_open_task_is_told_at_once_and_within_each_minute() {
         let (began, mut told) = (Instant::now(), Told::default());
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut tasks = vec![task(1, Stage::Open), task(2, Stage::Person)];
@@ -157,8 +157,8 @@ mod tests {
         assert!(AGAIN + LOOK_EVERY + GATHER < Duration::from_secs(60));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn c6_of_very_many_each_is_told_in_its_turn() {
+    #[test]
+    fn c6_of_very_many_each_is_told_in_its_turn() {
         let (began, mut told) = (Instant::now(), Told::default());
         let tasks: Vec<Task> = (0..120).map(|id| task(id, Stage::Open)).collect();
         let mut heard = Vec::new();
