@@ -34,7 +34,7 @@ pub struct Reply {
 }
 
 impl JetstreamBus {
-    /// Answers questions until `until` ends; those that are being answered then are answered to their end.
+    /// Answers questions, from when this returns until `until` ends; those that are being answered then are answered to their end.
     /// Dropping what it gives ends nothing.
     ///
     /// Errors: there is no connection. A login that may not listen is told by the server in the log.
@@ -67,6 +67,8 @@ impl JetstreamBus {
             let endpoint = endpoint.map_err(unserved)?;
             endpoints.push(endpoint.map(move |request| (word, request)));
         }
+        // Once this is answered, the server has every subscription that was sent before.
+        drop(api.info(&self.seat.names.state).await);
         Ok(tokio::spawn(async move {
             let (asked, answer) = (stream::select_all(endpoints), &answer);
             asked

@@ -181,7 +181,9 @@ async fn can_do_nothing_else(own_account: bool) {
     // What it may not say.
     let admin = lent.client("admin", "_INBOX_admin".to_owned()).await;
     let mut all = admin.subscribe(">").await.expect("subscribe");
-    admin.flush().await.expect("flush");
+    // Once this is answered, the server has the subscription that was sent before.
+    let info = admin.request("$JS.API.INFO", "".into()).await;
+    info.expect("answered");
     for probe in [
         format!("$KV.mesh_{MESH}.record.k"),
         format!("$KV.mesh_{MESH}.word.task.0a1b"),
