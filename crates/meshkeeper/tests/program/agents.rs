@@ -298,7 +298,12 @@ fn c7_a_host_that_stands_by_answers_agents_too() {
     taken(&redis);
     let (nats, one) = lent(&redis);
     let mut first = one.up(&[]);
-    let agent = Agent::over_nats(nats.cluster.ports()[0]);
+    let mut agent = Agent::over_nats(nats.cluster.ports()[0]);
+    // This one has its password in a variable.
+    agent.reach.truncate(6);
+    agent.lab.set("AGENT_PASSWORD", "agent-password");
+    let by = ["--password-env", "AGENT_PASSWORD"].map(str::to_owned);
+    agent.reach.extend(by);
     agent.stage("open", 60);
     let two = host("two");
     two.write("loops.password", "loops-password\n");
