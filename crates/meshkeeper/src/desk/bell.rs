@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mesh_bus::JetstreamBus;
-use mesh_bus::claim;
 use mesh_sdk::bus::{Bucket, Bus, Key, Watch};
 use mesh_sdk::decide::tasks::{Stage, Task};
 use serde_json::json;
@@ -14,10 +13,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::Desk;
 use super::message::VERSION;
+use super::{Desk, lead};
 use crate::status::time_text;
-use crate::wiring::installation::Runner;
 
 /// A task that was told this long ago is told again.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -65,8 +63,8 @@ pub(super) async fn keep(
 
 /// Whether this host has the loops: one rings for all.
 async fn acts(bus: &dyn Bus, host: &str) -> bool {
-    let holder = claim::holder(bus).await.ok().flatten();
-    holder.is_some_and(|holder| holder.host == host && holder.runner == Runner::Daemon.as_str())
+    let lead = lead(bus).await.ok().flatten();
+    lead.is_some_and(|lead| lead.host == host)
 }
 
 async fn rung(watch: &mut Option<Box<dyn Watch>>) {

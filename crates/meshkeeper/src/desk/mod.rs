@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::claim;
-use mesh_sdk::bus::Bus;
+use mesh_bus::claim::{self, Holder};
+use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::decide::tasks::{Stage, Task};
 use mesh_sdk::scrub::Scrubber;
@@ -96,10 +96,7 @@ impl Desk {
         let (bus, now) = (self.bus.as_ref(), self.clock.now());
         let runs = match &self.loops {
             Loops::Folder(folder) => installation::running(folder) == Some(Runner::Daemon),
-            Loops::Shared => {
-                let holder = claim::holder(bus).await?;
-                holder.is_some_and(|holder| holder.runner == Runner::Daemon.as_str())
-            }
+            Loops::Shared => lead(bus).await?.is_some(),
         };
         let providers = status::providers(bus).await?;
         let loops = status::loops(bus, &providers, now, runs).await?;
@@ -188,6 +185,12 @@ impl Desk {
         tasks::finish(self.bus.as_ref(), id, token, now, how).await?;
         Ok(json!({ "id": id, "outcome": finish.outcome }))
     }
+}
+
+/// The daemon that has the loops, on a bus that several hosts share.
+async fn lead(bus: &dyn Bus) -> Result<Option<Holder>, Fault> {
+    let holder = claim::holder(bus).await?;
+    Ok(holder.filter(|holder| holder.runner == Runner::Daemon.as_str()))
 }
 
 /// A desk that is served. Dropping it, too, closes it soon.
