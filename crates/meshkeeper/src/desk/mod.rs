@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::claim::{self, Holder};
+use mesh_bus::claim::{self, Holder, Lease};
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::decide::tasks::{Stage, Task};
@@ -189,7 +189,7 @@ impl Desk {
 
 /// The daemon that has the loops, on a bus that several hosts share.
 async fn lead(bus: &dyn Bus) -> Result<Option<Holder>, Fault> {
-    let holder = claim::holder(bus).await?;
+    let holder = claim::holder(bus, &Lease::Installation).await?;
     Ok(holder.filter(|holder| holder.runner == Runner::Daemon.as_str()))
 }
 
