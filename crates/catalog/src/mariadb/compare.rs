@@ -130,30 +130,33 @@ fn grants(wish: &Wish<'_>, seen: &Seen, account: Option<&Account>) -> (Vec<Place
     let held = account.map(|account| account.global).unwrap_or_default();
     add(&mut missing, None, global.beyond(held));
     add(&mut surplus, None, held.beyond(global));
-    let mut asked: Vec<(String, Rights)> = Vec::new();
+    // Each database with its pattern.
+    let mut asked: Vec<(String, String, Rights)> = Vec::new();
     for (database, privileges) in wish.values().databases() {
         let database = seen.stored(database);
         let rights = Rights::asked(privileges);
-        match asked.iter_mut().find(|(name, _)| *name == database) {
-            Some((_, all)) => *all = all.and(rights),
-            None => asked.push((database, rights)),
+        match asked.iter_mut().find(|(name, ..)| *name == database) {
+            Some((.., all)) => *all = all.and(rights),
+            None => {
+                let pattern = sql::pattern(&database);
+                asked.push((database, pattern, rights));
+            }
         }
     }
     let rows = account.map_or(&[][..], |account| &account.databases);
-    for (database, rights) in &asked {
-        let pattern = sql::pattern(database);
+    for (database, pattern, rights) in &asked {
         let held = |name: &str| rows.iter().find(|row| row.0 == name).map(|row| row.1);
-        let mut have = held(&pattern).unwrap_or_default();
+        let mut have = held(pattern).unwrap_or_default();
         if !wish.exact() {
             // A person who adopts a login may have written the name as it is, which means it too.
             have = have.and(held(database).unwrap_or_default());
         }
-        add(&mut missing, Some(&pattern), rights.beyond(have));
-        add(&mut surplus, Some(&pattern), have.beyond(*rights));
+        add(&mut missing, Some(pattern), rights.beyond(have));
+        add(&mut surplus, Some(pattern), have.beyond(*rights));
     }
     for (pattern, rights) in rows {
-        let is_asked = |(name, _): &(String, Rights)| {
-            *pattern == sql::pattern(name) || (!wish.exact() && pattern == name)
+        let is_asked = |(name, asked, _): &(String, String, Rights)| {
+            pattern == asked || (!wish.exact() && pattern == name)
         };
         if !asked.iter().any(is_asked) {
             add(&mut surplus, Some(pattern), *rights);

@@ -71,10 +71,8 @@ async fn h17_whatever_changes_behind_our_back_is_seen_in_spite_of_the_memory() {
     let (server, ours, wishes) = three().await;
     let mark = place(ours.marker.mark(wishes[0].consumer()).as_str());
     let unmarked = format!("REVOKE CREATE ON {mark} FROM 'web'@'%'");
-    let damaged = format!(
-        "UPDATE mysql.tables_priv SET Table_name = INSERT(Table_name, 5, 1, 'A') \
-         WHERE User = 'web' AND Db LIKE 'mk1.%'; FLUSH PRIVILEGES"
-    );
+    let damaged = "UPDATE mysql.tables_priv SET Table_name = INSERT(Table_name, 5, 1, 'A') \
+        WHERE User = 'web' AND Db LIKE 'mk1.%'; FLUSH PRIVILEGES";
     let changes = [
         (
             "ALTER USER 'web'@'%' IDENTIFIED BY 'another'",
@@ -110,7 +108,7 @@ async fn h17_whatever_changes_behind_our_back_is_seen_in_spite_of_the_memory() {
         ("DROP DATABASE shop_web", Difference::GrantsMissing),
         ("DROP USER 'web'@'%'", Difference::Absent),
         (&unmarked, Difference::MarkMissing),
-        (&damaged, Difference::MarkMissing),
+        (damaged, Difference::MarkMissing),
     ];
     for (change, difference) in changes {
         server.sql(change).await.expect(change);
