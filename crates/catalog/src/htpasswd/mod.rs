@@ -3,8 +3,9 @@
 //!
 //! - **Proof**: `verifier`. A hash is worked out once for each password and remembered while the program runs;
 //!   as long as the same hash stands in the file, nothing is worked out again. The first look at many is
-//!   dear, by design of bcrypt: 26 ms each at cost 5, 107 ms at cost 10, on all processors. Only bcrypt is
-//!   proven: an entry with another kind of hash counts as another password.
+//!   dear, by design of bcrypt: 26 ms each at cost 5, 107 ms at cost 10, on all processors; it rests after
+//!   some two seconds, so that nobody's repair waits for it. Only bcrypt is proven: an entry with another
+//!   kind of hash counts as another password.
 //! - **Hashes** are `$2y$`, which Apache and nginx take. The reader works one out for each request, so a
 //!   password that Meshkeeper made, which nobody can guess, has cost 5; one that a person chose has 10.
 //! - **Mark**: a comment right above the entry, `# mk1.… LOGIN`. `htpasswd` and both readers leave comments

@@ -1,5 +1,7 @@
 //! An account as the server's tables show it.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::mark::{self, Piece};
@@ -15,6 +17,8 @@ pub(super) struct Account {
     pub(super) locked: bool,
     /// Its password is over its age, or was declared so: it may log in and do nothing.
     pub(super) expired: bool,
+    /// The last second of the server's in which its password is not too old.
+    pub(super) good_until: i64,
     pub(super) global: Rights,
     pub(super) max_connections: i64,
     pub(super) databases: Vec<(String, Rights)>,
@@ -26,7 +30,7 @@ pub(super) struct Account {
 /// One way in which an account may log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Method {
-    pub(super) plugin: String,
+    pub(super) plugin: Cow<'static, str>,
     pub(super) verifier: String,
 }
 
@@ -42,17 +46,21 @@ pub(super) struct Age {
 /// The JSON of `global_priv.Priv`, as far as it matters here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct Kept<'a> {
     access: u64,
-    plugin: String,
-    authentication_string: String,
-    auth_or: Vec<Way>,
+    #[serde(borrow)]
+    plugin: Cow<'a, str>,
+    #[serde(borrow)]
+    authentication_string: Cow<'a, str>,
+    #[serde(borrow)]
+    auth_or: Vec<Way<'a>>,
     account_locked: bool,
     password_last_changed: Option<i64>,
     password_lifetime: Option<i64>,
     max_user_connections: i64,
     is_role: bool,
-    default_role: String,
+    #[serde(borrow)]
+    default_role: Cow<'a, str>,
     ssl_type: u64,
     max_questions: u64,
     max_updates: u64,
@@ -61,28 +69,32 @@ struct Kept {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Way {
-    plugin: Option<String>,
-    authentication_string: String,
+struct Way<'a> {
+    #[serde(borrow)]
+    plugin: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    authentication_string: Cow<'a, str>,
 }
 
 impl Account {
     /// From a row. `None` for a role; an error for what cannot be read.
     pub(super) fn read(
-        user: String,
-        host: String,
+        user: &str,
+        host: &str,
         kept: &str,
         age: Age,
     ) -> Result<Option<Self>, serde_json::Error> {
-        let kept: Kept = serde_json::from_str(kept)?;
+        let kept: Kept<'_> = serde_json::from_str(kept)?;
         if kept.is_role {
             return Ok(None);
         }
+        let good_until = kept.good_until(age);
         Ok(Some(Self {
-            user,
-            host,
+            user: user.to_owned(),
+            host: host.to_owned(),
             locked: kept.account_locked,
-            expired: kept.expired(age),
+            expired: good_until < age.now,
+            good_until,
             global: Rights::of_access(kept.access),
             max_connections: kept.max_user_connections,
             methods: kept.methods(),
@@ -104,19 +116,22 @@ impl Account {
 impl Method {
     fn new(plugin: &str, verifier: &str) -> Self {
         // An account from before there were plugins names none.
-        let plugin = if plugin.is_empty() { NATIVE } else { plugin };
+        let plugin = match plugin {
+            "" | NATIVE => Cow::Borrowed(NATIVE),
+            other => Cow::Owned(other.to_owned()),
+        };
         Self {
-            plugin: plugin.to_owned(),
+            plugin,
             verifier: verifier.to_owned(),
         }
     }
     /// Whether it asks for no password. `unix_socket` and its like ask for something else.
     pub(super) fn is_open(&self) -> bool {
-        self.verifier.is_empty() && matches!(self.plugin.as_str(), NATIVE | "mysql_old_password")
+        self.verifier.is_empty() && matches!(&*self.plugin, NATIVE | "mysql_old_password")
     }
 }
 
-impl Kept {
+impl Kept<'_> {
     /// The alternatives of `auth_or`; an empty one stands for the account's own plugin.
     fn methods(&self) -> Vec<Method> {
         let own = Method::new(&self.plugin, &self.authentication_string);
@@ -147,17 +162,21 @@ impl Kept {
         ];
         all.into_iter().flatten().collect()
     }
-    fn expired(&self, age: Age) -> bool {
+    fn good_until(&self, age: Age) -> i64 {
         const DAY: i64 = 24 * 60 * 60;
         let Some(changed) = self.password_last_changed else {
-            return false;
+            return i64::MAX;
         };
         // -1 is the server's default, 0 for ever.
         let days = match self.password_lifetime {
             None | Some(-1) => age.lifetime,
             Some(days) => days,
         };
-        changed == 0 || (days > 0 && changed.saturating_add(days.saturating_mul(DAY)) < age.now)
+        match (changed, days) {
+            (0, _) => i64::MIN,
+            (_, 1..) => changed.saturating_add(days.saturating_mul(DAY)),
+            _ => i64::MAX,
+        }
     }
 }
 
@@ -171,7 +190,7 @@ mod tests {
             now: 1_796_047_900,
             lifetime: 0,
         };
-        Account::read("a".into(), "%".into(), kept, age).expect("json")
+        Account::read("a", "%", kept, age).expect("json")
     }
 
     #[test]
@@ -186,7 +205,7 @@ mod tests {
             r#"{"access":256,"plugin":"mysql_native_password","authentication_string":"*74","auth_or":[{"plugin":"ed25519","authentication_string":"Gv"},{}],"password_last_changed":1796047843}"#,
         )
         .expect("an account");
-        let plugins: Vec<&str> = two.methods.iter().map(|m| m.plugin.as_str()).collect();
+        let plugins: Vec<&str> = two.methods.iter().map(|m| &*m.plugin).collect();
         assert_eq!(plugins, ["ed25519", "mysql_native_password"]);
         assert_eq!(two.global.names(), ["PROCESS"]);
         let open = read(r#"{"access":18446744073709551615}"#).expect("an account");

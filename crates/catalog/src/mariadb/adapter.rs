@@ -1,5 +1,6 @@
 //! The adapter: one MariaDB server, spoken to with its admin login.
 
+use std::collections::hash_map::RandomState;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -8,9 +9,10 @@ use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision};
 
 use super::check::is_reserved;
-use super::compare::{Wish, diff, owned};
+use super::compare::Wish;
 use super::connect::{Endpoint, Session};
-use super::read::{Whose, read};
+use super::memory::Judge;
+use super::read::{Whose, ask_for_databases, read};
 use super::values::MariadbValues;
 
 /// What the adapter can do.
@@ -33,6 +35,8 @@ pub(super) const CAPABILITIES: Capabilities = {
 /// call that was cut off leaves nothing behind (H-9).
 pub struct Mariadb {
     pub(super) endpoint: Endpoint,
+    /// Keys the fingerprints of what was found.
+    pub(super) fingerprints: RandomState,
     /// The start that the last hint connection was on.
     pub(super) hinted: Mutex<Option<String>>,
 }
@@ -41,6 +45,7 @@ impl Mariadb {
     pub(super) fn new(settings: ProviderSettings) -> Self {
         Self {
             endpoint: Endpoint::new(settings),
+            fingerprints: RandomState::new(),
             hinted: Mutex::default(),
         }
     }
@@ -63,10 +68,10 @@ impl Mariadb {
 
     async fn look_at_one(&self, cx: &Cx, wish: &Wish<'_>) -> Result<Answer, Error> {
         let mut session = self.session(cx).await?;
-        let databases = owned(wish.values()).next().is_some();
-        let whose = Whose::Login(wish.login().as_str());
-        let seen = read(cx, &mut session, whose, databases).await?;
-        Ok(diff(wish, &seen).answer(wish, session.facts.open))
+        let wishes = std::slice::from_ref(wish);
+        let databases = ask_for_databases(wishes);
+        let seen = read(cx, &mut session, Whose::of(wishes), databases).await?;
+        Judge::new(&seen, wishes, &self.fingerprints).answer(wish)
     }
 }
 

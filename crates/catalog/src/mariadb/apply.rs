@@ -5,9 +5,9 @@ use mesh_sdk::{Class, Cx, Difference, Error, MarkSeen, Marker};
 
 use super::account::Account;
 use super::adapter::Mariadb;
-use super::compare::{Diff, Wish, diff, owned};
+use super::compare::{Diff, Wish, diff};
 use super::connect::Session;
-use super::read::{Seen, Whose, read};
+use super::read::{Seen, Whose, ask_for_databases, read};
 use super::sql;
 use super::statements::{drop, kill, lock, repair, whole};
 
@@ -35,10 +35,10 @@ impl Mariadb {
         session: &mut Session,
         wish: &Wish<'_>,
     ) -> Result<(), Error> {
-        let login = wish.login().as_str();
-        let databases = owned(wish.values()).next().is_some();
-        let seen = read(cx, session, Whose::Login(login), databases).await?;
-        let found = diff(wish, &seen);
+        let wishes = std::slice::from_ref(wish);
+        let databases = ask_for_databases(wishes);
+        let seen = read(cx, session, Whose::of(wishes), databases).await?;
+        let found = diff(wish, &seen)?;
         self.write(cx, session, wish, &seen, &found).await
     }
 
@@ -54,7 +54,7 @@ impl Mariadb {
     ) -> Result<(), Error> {
         let login = wish.login().as_str();
         if !found.is_none(wish.exact()) {
-            let statements = match seen.account(login, &wish.values().account_host()) {
+            let statements = match seen.account(login, &wish.values().account_host())? {
                 Some(shown) => repair(wish, found, shown),
                 None => whole(wish, found),
             };
@@ -135,8 +135,8 @@ impl Mariadb {
     ) -> Result<Vec<Account>, Error> {
         let login = going.login.as_str();
         self.may_touch(login)?;
-        let seen = read(cx, session, Whose::Login(login), false).await?;
-        let all = seen.of(login);
+        let seen = read(cx, session, Whose::Logins(vec![login]), false).await?;
+        let all = seen.of(login)?;
         let is_ours = |account: &&Account| {
             let marks = account.marks();
             let seen = marks.iter().map(|text| marker.read(text, &going.consumer));

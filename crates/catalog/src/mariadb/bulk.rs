@@ -8,9 +8,10 @@ use mesh_sdk::{Answer, Class, Cx, Error, MarkSeen, Marker};
 use tokio::time::Instant;
 
 use super::adapter::Mariadb;
-use super::compare::{Wish, diff, listed_mark, login_of, owned};
+use super::compare::{Wish, diff, listed_mark, login_of};
 use super::connect::Session;
-use super::read::{Whose, read};
+use super::memory::Judge;
+use super::read::{Whose, ask_for_databases, read};
 use super::statements::{Statement, whole};
 
 /// How many accounts the first statement makes, and the least that any does. Later ones follow from what it
@@ -33,18 +34,16 @@ impl Mariadb {
         answers: &Sink<Answer>,
     ) -> Result<(), Error> {
         let mut session = self.session(cx).await?;
-        let databases = wishes
-            .iter()
-            .any(|wish| owned(wish.values()).next().is_some());
-        let seen = read(cx, &mut session, Whose::All, databases).await?;
-        let open = session.facts.open;
+        let databases = ask_for_databases(wishes);
+        let seen = read(cx, &mut session, Whose::of(wishes), databases).await?;
+        drop(session);
+        let judge = Judge::new(&seen, wishes, &self.fingerprints);
         for (part, some) in wishes.chunks(TURN).enumerate() {
             let found = {
                 let _computing = cx.computing();
-                let judge = |(at, wish): (usize, &Wish<'_>)| {
-                    (part * TURN + at, Ok(diff(wish, &seen).answer(wish, open)))
-                };
-                some.iter().enumerate().map(judge).collect::<Vec<_>>()
+                let answer =
+                    |(at, wish): (usize, &Wish<'_>)| (part * TURN + at, judge.answer(wish));
+                some.iter().enumerate().map(answer).collect::<Vec<_>>()
             };
             answers.put_each(found);
             tokio::task::yield_now().await;
@@ -57,7 +56,7 @@ impl Mariadb {
         let mut session = self.session(cx).await?;
         let seen = read(cx, &mut session, Whose::All, false).await?;
         let mut all: BTreeMap<&str, (MarkSeen, bool)> = BTreeMap::new();
-        for account in seen.accounts() {
+        for account in seen.accounts()? {
             let mark = listed_mark(marker, account);
             let enabled = !account.locked;
             match all.get_mut(account.user.as_str()) {
@@ -83,17 +82,21 @@ impl Mariadb {
         outcomes: &Sink<()>,
     ) -> Result<(), Error> {
         let mut session = self.session(cx).await?;
-        let databases = wishes
-            .iter()
-            .any(|wish| owned(wish.values()).next().is_some());
-        let seen = read(cx, &mut session, Whose::All, databases).await?;
+        let databases = ask_for_databases(wishes);
+        let seen = read(cx, &mut session, Whose::of(wishes), databases).await?;
         let mut absent = Vec::new();
         for (index, wish) in wishes.iter().enumerate() {
             if let Err(error) = self.may_write(wish) {
                 outcomes.put(index, Err(error));
                 continue;
             }
-            let found = diff(wish, &seen);
+            let found = match diff(wish, &seen) {
+                Ok(found) => found,
+                Err(error) => {
+                    outcomes.put(index, Err(error));
+                    continue;
+                }
+            };
             if found.absent && found.shadows.is_empty() {
                 absent.push((index, whole(wish, &found)));
                 continue;

@@ -1,26 +1,20 @@
 //! A wish and what the server holds, compared by meaning.
 
-use std::sync::Arc;
-
-use mesh_sdk::{Answer, Difference, Differences, Held, Login, Lost, MarkSeen, Marker, Proof};
+use mesh_sdk::{
+    Answer, Difference, Differences, Error, Held, Login, Lost, MarkSeen, Marker, Proof,
+};
 
 use super::account::Account;
 use super::hosts;
+use super::memory::expected;
 use super::read::Seen;
 use super::rights::Rights;
 use super::sql;
 use super::values::{MariadbValues, Privileges, Set};
-use super::verifier::{NATIVE, NOBODYS, Verifiers, plugin};
+use super::verifier::{NATIVE, NOBODYS, plugin};
 
 /// A wish of this kind.
 pub(super) type Wish<'a> = mesh_sdk::Provision<'a, MariadbValues>;
-
-/// The verifiers of a wish's password, worked out once.
-pub(super) fn verifiers(wish: &Wish<'_>) -> Option<Arc<Verifiers>> {
-    wish.password()?;
-    let made = wish.memo(|| wish.password().map(Verifiers::of).map(Arc::new));
-    made.as_ref().clone()
-}
 
 /// How the password of an account stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,21 +50,26 @@ pub(super) struct Diff {
     pub(super) stray: Vec<String>,
     /// Accounts of others that are met instead of this one.
     pub(super) shadows: Vec<String>,
+    /// The server's second up to which all this stands by itself.
+    pub(super) stands_until: i64,
 }
 
 /// Compares.
-pub(super) fn diff(wish: &Wish<'_>, seen: &Seen) -> Diff {
+///
+/// # Errors
+/// What the server shows of the login cannot be read.
+pub(super) fn diff(wish: &Wish<'_>, seen: &Seen) -> Result<Diff, Error> {
     let host = wish.values().account_host();
     let login = wish.login().as_str();
-    let account = seen.account(login, &host);
+    let account = seen.account(login, &host)?;
     let (missing, surplus) = grants(wish, seen, account);
     let switch = match (wish.enabled(), account.map(|account| account.locked)) {
         (true, Some(true)) => Some(Difference::Disabled),
         (false, Some(false)) => Some(Difference::Enabled),
         _ => None,
     };
-    let (stray, shadows) = others(wish, seen, &host);
-    Diff {
+    let (stray, shadows) = others(wish, seen, &host)?;
+    Ok(Diff {
         absent: account.is_none(),
         pass: account.map_or(Pass::Right, |account| pass(wish, account)),
         open: account.is_some_and(Account::is_open),
@@ -82,11 +81,13 @@ pub(super) fn diff(wish: &Wish<'_>, seen: &Seen) -> Diff {
         mark: account.map_or(MarkSeen::None, |account| mark(wish, account)),
         stray,
         shadows,
-    }
+        stands_until: account.map_or(i64::MAX, |account| account.good_until),
+    })
 }
 
 fn pass(wish: &Wish<'_>, account: &Account) -> Pass {
-    let Some(ours) = verifiers(wish) else {
+    let known = expected(wish);
+    let Some(ours) = known.verifiers(wish) else {
         return Pass::Right;
     };
     let fits = |method: &super::account::Method| ours.fits(&method.plugin, &method.verifier);
@@ -129,30 +130,33 @@ fn grants(wish: &Wish<'_>, seen: &Seen, account: Option<&Account>) -> (Vec<Place
     let held = account.map(|account| account.global).unwrap_or_default();
     add(&mut missing, None, global.beyond(held));
     add(&mut surplus, None, held.beyond(global));
-    let mut asked: Vec<(String, Rights)> = Vec::new();
+    // Each database with its pattern.
+    let mut asked: Vec<(String, String, Rights)> = Vec::new();
     for (database, privileges) in wish.values().databases() {
         let database = seen.stored(database);
         let rights = Rights::asked(privileges);
-        match asked.iter_mut().find(|(name, _)| *name == database) {
-            Some((_, all)) => *all = all.and(rights),
-            None => asked.push((database, rights)),
+        match asked.iter_mut().find(|(name, ..)| *name == database) {
+            Some((.., all)) => *all = all.and(rights),
+            None => {
+                let pattern = sql::pattern(&database);
+                asked.push((database, pattern, rights));
+            }
         }
     }
     let rows = account.map_or(&[][..], |account| &account.databases);
-    for (database, rights) in &asked {
-        let pattern = sql::pattern(database);
+    for (database, pattern, rights) in &asked {
         let held = |name: &str| rows.iter().find(|row| row.0 == name).map(|row| row.1);
-        let mut have = held(&pattern).unwrap_or_default();
+        let mut have = held(pattern).unwrap_or_default();
         if !wish.exact() {
             // A person who adopts a login may have written the name as it is, which means it too.
             have = have.and(held(database).unwrap_or_default());
         }
-        add(&mut missing, Some(&pattern), rights.beyond(have));
-        add(&mut surplus, Some(&pattern), have.beyond(*rights));
+        add(&mut missing, Some(pattern), rights.beyond(have));
+        add(&mut surplus, Some(pattern), have.beyond(*rights));
     }
     for (pattern, rights) in rows {
-        let is_asked = |(name, _): &(String, Rights)| {
-            *pattern == sql::pattern(name) || (!wish.exact() && pattern == name)
+        let is_asked = |(name, asked, _): &(String, String, Rights)| {
+            pattern == asked || (!wish.exact() && pattern == name)
         };
         if !asked.iter().any(is_asked) {
             add(&mut surplus, Some(pattern), *rights);
@@ -193,11 +197,11 @@ fn limit(wish: &Wish<'_>, account: &Account) -> Option<i64> {
 
 /// Accounts of the same login at other hosts, and those without a name: ours from before, and those of
 /// others that stand in the way.
-fn others(wish: &Wish<'_>, seen: &Seen, host: &str) -> (Vec<String>, Vec<String>) {
+fn others(wish: &Wish<'_>, seen: &Seen, host: &str) -> Result<(Vec<String>, Vec<String>), Error> {
     let (mut stray, mut shadows) = (Vec::new(), Vec::new());
     let login = wish.login().as_str();
     for other in seen
-        .of(login)
+        .of(login)?
         .iter()
         .filter(|other| !other.host.eq_ignore_ascii_case(host))
     {
@@ -207,12 +211,12 @@ fn others(wish: &Wish<'_>, seen: &Seen, host: &str) -> (Vec<String>, Vec<String>
             shadows.push(sql::account(login, &other.host));
         }
     }
-    for other in seen.anonymous() {
+    for other in seen.anonymous()? {
         if hosts::shadows(&other.host, host) {
             shadows.push(sql::account("", &other.host));
         }
     }
-    (stray, shadows)
+    Ok((stray, shadows))
 }
 
 impl Diff {
@@ -363,7 +367,8 @@ pub(super) fn login_of(user: &str) -> Option<Login> {
 /// How an account is made to log in: `IDENTIFIED VIA … USING …`. Without a password, in no way.
 pub(super) fn identified(wish: &Wish<'_>) -> String {
     let auth = wish.values().auth;
-    let (plugin, verifier) = match verifiers(wish) {
+    let known = expected(wish);
+    let (plugin, verifier) = match known.verifiers(wish) {
         Some(ours) => (plugin(auth), ours.wanted(auth).to_owned()),
         None => (NATIVE, NOBODYS.to_owned()),
     };

@@ -51,6 +51,19 @@ pub(super) struct Facts {
     pub(super) started: String,
 }
 
+/// A statement, and what it is for.
+pub(super) struct Query {
+    what: &'static str,
+    sql: String,
+}
+
+impl Query {
+    pub(super) fn new(what: &'static str, sql: impl Into<String>) -> Self {
+        let sql = sql.into();
+        Self { what, sql }
+    }
+}
+
 /// An admin's connection.
 pub(super) struct Session {
     conn: Conn,
@@ -96,10 +109,18 @@ impl Endpoint {
             conn: conn.map_err(|error| self.refused(classify::failed(WHAT, &error)))?,
             facts: Facts::default(),
         };
-        session.run("set up the session", SESSION).await?;
-        let rows = session.rows("ask who the server is", FACTS, || ()).await?;
-        let facts = rows.first().and_then(Facts::read);
-        session.facts = facts.ok_or_else(|| classify::garbled("ask who the server is"))?;
+        const WHO: &str = "ask who the server is";
+        let queries = [
+            Query::new("set up the session", SESSION),
+            Query::new(WHO, FACTS),
+        ];
+        let mut facts = None;
+        let read = |_, row| {
+            facts = Some(Facts::read(&row)?);
+            Some(())
+        };
+        session.ask(&queries, read, || ()).await?;
+        session.facts = facts.ok_or_else(|| classify::garbled(WHO))?;
         Ok(session)
     }
 
@@ -212,20 +233,57 @@ impl Session {
         Ok(rows)
     }
 
+    /// Several statements in one packet, the last of which has rows. Each row is handed over as it comes, with
+    /// the place of its query; one that `put` does not understand ends it all, and so does a query that
+    /// fails. `sign` is called now and then.
+    pub(super) async fn ask(
+        &mut self,
+        queries: &[Query],
+        mut put: impl FnMut(usize, Row) -> Option<()>,
+        sign: impl Fn(),
+    ) -> Result<(), Error> {
+        let all: Vec<&str> = queries.iter().map(|query| query.sql.as_str()).collect();
+        let begun = self.conn.query_iter(all.join("; ")).await;
+        let what = queries.first().map_or("ask", |query| query.what);
+        let mut result = begun.map_err(|error| classify::failed(what, &error))?;
+        for (at, Query { what, .. }) in queries.iter().enumerate() {
+            // The client has nothing here when the query failed, and says why when it is asked for rows.
+            let (is_missing, mut rows) = (result.is_empty(), 0_usize);
+            let failed = |error| classify::failed(what, &error);
+            while let Some(row) = result.next().await.map_err(failed)? {
+                put(at, row).ok_or_else(|| classify::garbled(what))?;
+                rows += 1;
+                if rows.is_multiple_of(1024) {
+                    sign();
+                }
+            }
+            if is_missing {
+                return Err(classify::garbled(what));
+            }
+            sign();
+        }
+        Ok(())
+    }
+
     /// Many statements in one packet. Gives back how many were done, and why the next one was not.
     pub(super) async fn run_each(&mut self, what: &str, sql: &str) -> (usize, Option<Error>) {
         let mut result = match self.conn.query_iter(sql).await {
             Ok(result) => result,
             Err(error) => return (0, Some(classify::failed(what, &error))),
         };
-        let mut done = 1;
-        while !result.is_empty() {
+        let mut done = 0;
+        loop {
+            // The client goes on to the next result by itself. Why that one failed it says only when it is
+            // asked once more, and until then it looks as if there were none.
+            let is_last = result.is_empty();
             match result.next().await {
                 Ok(_) => done += 1,
                 Err(error) => return (done, Some(classify::failed(what, &error))),
             }
+            if is_last {
+                return (done, None);
+            }
         }
-        (done, None)
     }
 
     /// Whether the server still answers.

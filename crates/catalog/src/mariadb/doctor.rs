@@ -235,7 +235,8 @@ async fn accounts(cx: &Cx, session: &mut Session) -> Result<Option<Finding>, Err
         !account.locked && (account.is_open() || account.user.is_empty())
     };
     let mut open: Vec<String> = seen
-        .accounts()
+        .accounts()?
+        .into_iter()
         .filter(is_open)
         .map(|account| sql::account(&account.user, &account.host))
         .collect();

@@ -32,7 +32,7 @@ impl Mariadb {
         let seen = read(cx, &mut session, Whose::All, true).await?;
         let notes = notes(cx, &mut session).await?;
         let mut logins: BTreeMap<&str, Vec<&Account>> = BTreeMap::new();
-        for account in seen.accounts() {
+        for account in seen.accounts()? {
             let known = logins.entry(account.user.as_str()).or_default();
             known.push(account);
         }
@@ -42,7 +42,7 @@ impl Mariadb {
             let Some(login) = login_of(user).filter(|_| self.may_touch(user).is_ok()) else {
                 continue;
             };
-            all.extend(found(&login, &accounts, &seen, &notes, marker));
+            all.extend(found(&login, &accounts, &seen, &notes, marker)?);
         }
         Ok(all)
     }
@@ -55,7 +55,7 @@ fn found(
     seen: &Seen,
     notes: &Notes,
     marker: &Marker,
-) -> Option<Found<MariadbValues>> {
+) -> Result<Option<Found<MariadbValues>>, Error> {
     let mut told: Option<(&Account, MariadbValues, Diff)> = None;
     for account in accounts {
         let foreign = match listed_mark(marker, account) {
@@ -67,7 +67,7 @@ fn found(
             continue;
         };
         let values = values(account, auth, seen);
-        let Some(found) = measured(login, values.clone(), seen, marker) else {
+        let Some(found) = measured(login, values.clone(), seen, marker)? else {
             continue;
         };
         let better = told
@@ -77,7 +77,9 @@ fn found(
             told = Some((account, values, found));
         }
     }
-    let (account, values, measured) = told?;
+    let Some((account, values, measured)) = told else {
+        return Ok(None);
+    };
     let mut one = Found::new(login.clone(), values);
     one.enabled = !account.locked && !account.expired;
     one.beyond = beyond(account, &measured, notes);
@@ -88,7 +90,7 @@ fn found(
             sql::account(&other.user, &other.host)
         )
     }));
-    Some(one)
+    Ok(Some(one))
 }
 
 /// How it logs in, where values have a word for that.
@@ -159,10 +161,15 @@ fn named(rights: Rights, database: &str, seen: &Seen) -> Option<Privileges> {
 }
 
 /// How the account would differ from a wish with these values.
-fn measured(login: &Login, values: MariadbValues, seen: &Seen, marker: &Marker) -> Option<Diff> {
+fn measured(
+    login: &Login,
+    values: MariadbValues,
+    seen: &Seen,
+    marker: &Marker,
+) -> Result<Option<Diff>, Error> {
     let wish = guess::wish(login.clone(), values);
-    let wish = Provision::of(&wish, true, marker)?;
-    Some(diff(&wish, seen))
+    let wish = Provision::of(&wish, true, marker);
+    wish.map(|wish| diff(&wish, seen)).transpose()
 }
 
 fn beyond(account: &Account, measured: &Diff, notes: &Notes) -> Vec<String> {

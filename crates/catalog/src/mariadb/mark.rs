@@ -35,6 +35,12 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
 
 /// The texts of all marks that an account's pieces make. Pieces that make no whole are a damaged mark.
 pub(super) fn texts(pieces: &[Piece]) -> Vec<String> {
+    // Nearly all have one, in one piece.
+    if let [only] = pieces
+        && let Some((1, 1, seal, body)) = read(only)
+    {
+        return vec![format!("{}{body}.{seal}", Marker::PREFIX)];
+    }
     // By seal and count, the parts with their places.
     let mut marks: BTreeMap<(&str, usize), Vec<(usize, &str)>> = BTreeMap::new();
     let mut texts = Vec::new();

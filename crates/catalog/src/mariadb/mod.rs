@@ -36,8 +36,9 @@
 //!   is half done is finished by the next `create`.
 //! - **Read-only**: a server with `read_only` is looked at and not written to, even where the admin login
 //!   would pass.
-//! - **Many at once**: three or four queries read all accounts. Making them takes statements for many
-//!   accounts each, as many as fit the budget, and one for each mark.
+//! - **Many at once**: three or four queries in one packet read all accounts, or those of up to 500 logins. Rows
+//!   that are the same as when they were found in order are not judged again. Making takes statements for
+//!   many accounts each, as many as fit the budget, and one for each mark.
 
 mod account;
 mod adapter;
@@ -51,9 +52,11 @@ mod doctor;
 mod find;
 mod hosts;
 mod mark;
+mod memory;
 mod purge;
 mod read;
 mod rights;
+mod rows;
 mod server;
 mod sql;
 mod statements;

@@ -93,7 +93,7 @@ impl Mariadb {
     async fn on_all(&self, cx: &Cx, session: &mut Session) -> Result<Vec<String>, Error> {
         let seen = read(cx, session, Whose::All, false).await?;
         let admins = Rights::of_names(["SUPER"]);
-        let uses = seen.accounts().filter(|account| {
+        let uses = seen.accounts()?.into_iter().filter(|account| {
             let is_admin = admins.beyond(account.global).is_empty()
                 || is_reserved(&account.user, self.endpoint.settings());
             !is_admin && account.global.reach_into_databases()

@@ -1,55 +1,88 @@
-//! What the server holds, read from its own tables: three queries for one login, and three for all.
+//! What the server holds, read from its own tables with one packet of queries: for some logins, or for all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::hash::Hasher;
 
 use mesh_sdk::{Cx, Error};
 
-use super::account::Account;
+use super::account::{Account, Age};
 use super::classify;
-use super::connect::{Facts, Session, text};
-use super::mark::Piece;
-use super::rights::{COLUMNS, Rights};
+use super::compare::{Wish, owned};
+use super::connect::{Facts, Query, Session, text};
+use super::rights::COLUMNS;
+use super::rows::{Rows, Table};
 use super::sql;
 
 const WHAT: &str = "look at the accounts";
 
+/// So many logins are asked for by name; for more than that the tables are read whole.
+const NAMED: usize = 500;
+
 /// The accounts that were read.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    by_user: HashMap<String, Vec<Account>>,
+    rows: Rows,
     /// The databases that there are, where that was asked.
     databases: HashSet<String>,
-    lower_case: bool,
+    facts: Facts,
 }
 
 /// Whose accounts to read.
 pub(super) enum Whose<'a> {
-    /// Those of one login, and the anonymous ones.
-    Login(&'a str),
+    /// Those of these logins, and the anonymous ones.
+    Logins(Vec<&'a str>),
     /// All.
     All,
 }
 
+impl<'a> Whose<'a> {
+    /// Those that wishes are about.
+    pub(super) fn of(wishes: &[Wish<'a>]) -> Self {
+        match wishes.len() {
+            0..=NAMED => Self::Logins(wishes.iter().map(|w| w.login().as_str()).collect()),
+            _ => Self::All,
+        }
+    }
+}
+
+/// Whether wishes have to know which databases there are.
+pub(super) fn ask_for_databases(wishes: &[Wish<'_>]) -> bool {
+    let owns = |wish: &Wish<'_>| owned(wish.values()).next().is_some();
+    wishes.iter().any(owns)
+}
+
 impl Seen {
     /// The accounts of a login, whatever their hosts.
-    pub(super) fn of(&self, login: &str) -> &[Account] {
-        self.by_user.get(login).map_or(&[], Vec::as_slice)
+    ///
+    /// # Errors
+    /// A row of them cannot be read.
+    pub(super) fn of(&self, login: &str) -> Result<&[Account], Error> {
+        self.of_user(login.as_bytes())
+    }
+    fn of_user(&self, user: &[u8]) -> Result<&[Account], Error> {
+        let accounts = self.rows.accounts(user, self.facts.age);
+        accounts.ok_or_else(|| classify::garbled(WHAT))
     }
     /// The one account of a login and a host.
-    pub(super) fn account(&self, login: &str, host: &str) -> Option<&Account> {
+    pub(super) fn account(&self, login: &str, host: &str) -> Result<Option<&Account>, Error> {
         let same = |account: &&Account| account.host.eq_ignore_ascii_case(host);
-        self.of(login).iter().find(same)
+        Ok(self.of(login)?.iter().find(same))
     }
     /// Accounts without a name: whoever has no account of a more exact host is one of them.
-    pub(super) fn anonymous(&self) -> &[Account] {
+    pub(super) fn anonymous(&self) -> Result<&[Account], Error> {
         self.of("")
     }
-    pub(super) fn accounts(&self) -> impl Iterator<Item = &Account> {
-        self.by_user.values().flatten()
+    /// All that were read.
+    pub(super) fn accounts(&self) -> Result<Vec<&Account>, Error> {
+        let mut all = Vec::new();
+        for user in self.rows.users() {
+            all.extend(self.of_user(user)?);
+        }
+        Ok(all)
     }
     /// A database's name as this server keeps it.
     pub(super) fn stored(&self, database: &str) -> String {
-        match self.lower_case {
+        match self.facts.lower_case {
             true => database.to_lowercase(),
             false => database.to_owned(),
         }
@@ -57,9 +90,24 @@ impl Seen {
     pub(super) fn has_database(&self, database: &str) -> bool {
         self.databases.contains(&self.stored(database))
     }
-    fn find(&mut self, user: &str, host: &str) -> Option<&mut Account> {
-        let accounts = self.by_user.get_mut(user)?;
-        accounts.iter_mut().find(|account| account.host == host)
+    /// Whether the server lets everybody in.
+    pub(super) fn open(&self) -> bool {
+        self.facts.open
+    }
+    pub(super) fn age(&self) -> Age {
+        self.facts.age
+    }
+    /// Whatever a login is judged by, beside its own rows and the clock, into a fingerprint.
+    pub(super) fn hash_common(&self, state: &mut impl Hasher) {
+        state.write_u8(u8::from(self.facts.open));
+        state.write_u8(u8::from(self.facts.lower_case));
+        state.write_i64(self.facts.age.lifetime);
+        // Accounts without a name stand before others.
+        self.hash_of("", state);
+    }
+    /// The rows of a login into a fingerprint.
+    pub(super) fn hash_of(&self, login: &str, state: &mut impl Hasher) {
+        self.rows.hash(login.as_bytes(), state);
     }
 }
 
@@ -70,110 +118,56 @@ pub(super) async fn read(
     whose: Whose<'_>,
     databases: bool,
 ) -> Result<Seen, Error> {
-    let (users, rights) = match whose {
-        Whose::Login(login) => {
-            let login = sql::text(login);
-            (
-                format!(" WHERE User = {login} OR User = ''"),
-                format!(" AND User = {login}"),
-            )
-        }
-        Whose::All => (String::new(), String::new()),
-    };
-    let mut seen = Seen {
-        lower_case: session.facts.lower_case,
-        ..Seen::default()
-    };
-    read_accounts(cx, session, &users, &mut seen).await?;
-    read_databases(cx, session, &rights, &mut seen).await?;
-    read_marks(cx, session, &rights, &mut seen).await?;
+    const TABLES: [Table; 3] = [Table::Accounts, Table::Rights, Table::Marks];
+    let mut queries = queries(&whose);
     if databases {
         let all = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA";
-        let rows = session
-            .rows("list the databases", all, || cx.progress())
-            .await?;
-        seen.databases = rows.iter().filter_map(|row| text(row, 0)).collect();
+        queries.push(Query::new("list the databases", all));
     }
+    let mut seen = Seen {
+        facts: session.facts.clone(),
+        ..Seen::default()
+    };
+    let put = |at: usize, row: mysql_async::Row| {
+        match TABLES.get(at) {
+            Some(table) => seen.rows.put(*table, &row)?,
+            None => seen.databases.extend(text(&row, 0)),
+        }
+        Some(())
+    };
+    session.ask(&queries, put, || cx.progress()).await?;
     Ok(seen)
 }
 
-async fn read_accounts(
-    cx: &Cx,
-    session: &mut Session,
-    users: &str,
-    seen: &mut Seen,
-) -> Result<(), Error> {
-    let all = format!("SELECT User, Host, Priv FROM mysql.global_priv{users}");
-    let rows = session.rows(WHAT, &all, || cx.progress()).await?;
-    let _computing = cx.computing();
-    for row in &rows {
-        let account = one_account(&session.facts, row)?;
-        if let Some(account) = account {
-            let user = account.user.clone();
-            seen.by_user.entry(user).or_default().push(account);
+fn queries(whose: &Whose<'_>) -> Vec<Query> {
+    let (users, rights) = match whose {
+        Whose::Logins(logins) => {
+            // The accounts without a name are always among them.
+            let all = std::iter::once(&"").chain(logins);
+            let all: Vec<String> = all.map(|login| sql::text(login)).collect();
+            let listed = format!("User IN ({})", all.join(", "));
+            (format!(" WHERE {listed}"), format!(" AND {listed}"))
         }
-    }
-    Ok(())
-}
-
-fn one_account(facts: &Facts, row: &mysql_async::Row) -> Result<Option<Account>, Error> {
-    let garbled = || classify::garbled(WHAT);
-    let (user, host) = (text(row, 0), text(row, 1));
-    let (user, host) = user.zip(host).ok_or_else(garbled)?;
-    let kept = text(row, 2).ok_or_else(garbled)?;
-    Account::read(user, host, &kept, facts.age).map_err(|_| garbled())
-}
-
-async fn read_databases(
-    cx: &Cx,
-    session: &mut Session,
-    rights: &str,
-    seen: &mut Seen,
-) -> Result<(), Error> {
+        Whose::All => (String::new(), String::new()),
+    };
     let columns: Vec<&str> = COLUMNS.iter().map(|(column, _)| *column).collect();
-    let all = format!(
-        "SELECT User, Host, Db, CONCAT({}) FROM mysql.db WHERE User <> ''{rights}",
-        columns.join(", ")
-    );
-    for row in session
-        .rows("look at the rights", &all, || cx.progress())
-        .await?
-    {
-        let [Some(user), Some(host), Some(pattern), Some(letters)] =
-            [0, 1, 2, 3].map(|at| text(&row, at))
-        else {
-            return Err(classify::garbled("look at the rights"));
-        };
-        // Rights without an account are nobody's.
-        if let Some(account) = seen.find(&user, &host) {
-            let rights = Rights::of_letters(letters.as_bytes());
-            account.databases.push((pattern, rights));
-        }
-    }
-    Ok(())
-}
-
-async fn read_marks(
-    cx: &Cx,
-    session: &mut Session,
-    rights: &str,
-    seen: &mut Seen,
-) -> Result<(), Error> {
-    let all = format!(
-        "SELECT User, Host, Db, Table_name FROM mysql.tables_priv WHERE Db LIKE 'mk1.%'{rights}"
-    );
-    for row in session
-        .rows("look at the marks", &all, || cx.progress())
-        .await?
-    {
-        let [Some(user), Some(host), Some(database), Some(table)] =
-            [0, 1, 2, 3].map(|at| text(&row, at))
-        else {
-            return Err(classify::garbled("look at the marks"));
-        };
-        if let Some(account) = seen.find(&user, &host) {
-            account.pieces.push(Piece { database, table });
-        }
-    }
-    Ok(())
+    let columns = columns.join(", ");
+    vec![
+        Query::new(
+            WHAT,
+            format!("SELECT User, Host, Priv FROM mysql.global_priv{users}"),
+        ),
+        Query::new(
+            "look at the rights",
+            format!(
+                "SELECT User, Host, Db, CONCAT({columns}) FROM mysql.db WHERE User <> ''{rights}"
+            ),
+        ),
+        Query::new(
+            "look at the marks",
+            format!(
+                "SELECT User, Host, Db, Table_name FROM mysql.tables_priv WHERE Db LIKE 'mk1.%'{rights}"
+            ),
+        ),
+    ]
 }

@@ -144,26 +144,28 @@ impl Rights {
 }
 
 fn bit(name: &str) -> u64 {
-    let name = canonical(name);
-    let at = NAMES.iter().position(|known| *known == name);
+    let at = NAMES.iter().position(|known| means(name, known));
     at.map_or(0, |at| 1 << at)
 }
 
-fn canonical(name: &str) -> String {
-    let upper = name.to_ascii_uppercase();
-    let alias = ALIASES.iter().find(|(old, _)| *old == upper);
-    alias.map_or(upper, |(_, name)| (*name).to_owned())
+/// Whether a name, in whatever case or by its older one, is that of a privilege.
+fn means(name: &str, known: &str) -> bool {
+    let alias = ALIASES
+        .iter()
+        .find(|(old, _)| name.eq_ignore_ascii_case(old));
+    alias
+        .map_or(name, |(_, name)| name)
+        .eq_ignore_ascii_case(known)
 }
 
 /// Whether a privilege can be granted on the whole server, and is not the one to hand rights on.
 pub(super) fn is_global(name: &str) -> bool {
-    bit(name) != 0 && canonical(name) != GRANT_OPTION
+    bit(name) != 0 && !means(name, GRANT_OPTION)
 }
 
 /// Whether a privilege can be granted on a database, and is not the one to hand rights on.
 pub(super) fn is_of_database(name: &str) -> bool {
-    let name = canonical(name);
-    name != GRANT_OPTION && COLUMNS.iter().any(|(_, known)| *known == name)
+    !means(name, GRANT_OPTION) && COLUMNS.iter().any(|(_, known)| means(name, known))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::file::PasswordFile;
 use super::find::offer;
 use super::format::{Format, Wanted};
 use super::lines::Lines;
-use super::proof::{asked_cost, make, prove, proven};
+use super::proof::{ROUNDS_A_LOOK, asked_cost, fit, make, prove, proven, rounds};
 
 /// What it can do.
 pub(super) const CAPABILITIES: Capabilities = {
@@ -36,6 +36,7 @@ const PART: usize = 64;
 pub struct Keeper<F> {
     file: PasswordFile,
     format: F,
+    rounds_a_look: u64,
 }
 
 impl<F: Format> Keeper<F> {
@@ -47,7 +48,20 @@ impl<F: Format> Keeper<F> {
     ) -> Result<Self, Error> {
         let mode = mode_of(mode).map_err(refused)?;
         let file = PasswordFile::new(&settings.path, mode, F::READ_BY_SECOND);
-        Ok(Self { file, format })
+        Ok(Self {
+            file,
+            format,
+            rounds_a_look: ROUNDS_A_LOOK,
+        })
+    }
+
+    /// With so many rounds a look, for tests that do not want to wait.
+    #[cfg(test)]
+    pub(crate) fn with_rounds_a_look(self, rounds_a_look: u64) -> Self {
+        Self {
+            rounds_a_look,
+            ..self
+        }
     }
 
     async fn lines(&self) -> Result<Lines, Error> {
@@ -227,12 +241,23 @@ impl<F: Format> Adapter for Keeper<F> {
         cx.progress();
         // Those that need no proof are all answered before the first that does.
         let entries = lines.entries::<F>();
-        let needs = |wish: &Wish<'_, F>| {
+        let asked = |wish: &Wish<'_, F>| {
             let entry = entries.get(wish.login().as_str().as_bytes());
-            question::<F>(wish, entry).is_some()
+            question::<F>(wish, entry).map(|hash| rounds(&hash))
         };
-        let (dear, cheap): (Vec<usize>, Vec<usize>) =
-            (0..wishes.len()).partition(|at| needs(&wishes[*at]));
+        let (mut dear, mut each, mut cheap) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, wish) in wishes.iter().enumerate() {
+            match asked(wish) {
+                Some(rounds) => {
+                    dear.push(at);
+                    each.push(rounds);
+                }
+                None => cheap.push(at),
+            }
+        }
+        let fit = fit(each.into_iter(), self.rounds_a_look);
+        let rests = fit < dear.len();
+        dear.truncate(fit);
         let parts = std::iter::once(&cheap[..]).chain(dear.chunks(PART));
         for part in parts {
             let some: Vec<Wish<'_, F>> = part.iter().map(|at| wishes[*at]).collect();
@@ -240,6 +265,9 @@ impl<F: Format> Adapter for Keeper<F> {
             let each = part.iter().zip(&some).zip(found);
             answers.put_each(each.map(|((at, wish), diff)| (*at, Ok(diff.answer(wish)))));
             cx.progress();
+        }
+        if rests {
+            cx.rest();
         }
         Ok(())
     }

@@ -19,6 +19,9 @@ pub(super) const ALLOWED_COSTS: std::ops::RangeInclusive<u32> = 5..=14;
 const DEAREST: u32 = 15;
 /// How many hashes one task works out before the next answer can be given.
 const PART: usize = 4;
+/// Rounds of bcrypt that one look works out before it rests: 64 hashes of cost 10, about two seconds on two
+/// cores, so that no other login's repair waits for a first pass over many.
+pub(super) const ROUNDS_A_LOOK: u64 = 64 << 10;
 
 /// The hash that was last proven to be of a wish's password.
 #[derive(Default)]
@@ -58,6 +61,23 @@ pub(crate) fn cost_of(hash: &[u8]) -> Option<u32> {
     let is_bcrypt = matches!(parts.next()?, "2a" | "2b" | "2x" | "2y");
     let cost = parts.next()?.parse().ok()?;
     (is_bcrypt && text.len() == 60).then_some(cost)
+}
+
+/// What working a hash out costs: none if it is not worked out at all.
+pub(super) fn rounds(hash: &[u8]) -> u64 {
+    let cost = cost_of(hash).filter(|cost| *cost <= DEAREST);
+    cost.map_or(0, |cost| 1 << cost)
+}
+
+/// How many of the first one look works out, given what each takes. One at least.
+pub(super) fn fit(each: impl Iterator<Item = u64>, most: u64) -> usize {
+    let mut sum = 0;
+    let fits = |rounds: &u64| {
+        let fits = sum < most;
+        sum += rounds;
+        fits
+    };
+    each.take_while(fits).count()
 }
 
 /// Whether each hash is of its password, in the order of the questions.
@@ -162,6 +182,24 @@ mod tests {
             told.await,
             Ok(vec![true, false, true, false, false, false, false])
         );
+    }
+
+    #[test]
+    fn h16_a_look_works_out_what_it_has_time_for_and_one_at_least() {
+        let fit = |each: &[u64]| fit(each.iter().copied(), ROUNDS_A_LOOK);
+        assert_eq!(fit(&[1 << 10; 100]), 64);
+        assert_eq!(fit(&[1 << 5; 3_000]), 2_048);
+        assert_eq!(
+            fit(&[0; 3_000]),
+            3_000,
+            "what is not worked out costs nothing"
+        );
+        assert_eq!(fit(&[1 << 20, 1]), 1);
+        assert_eq!(fit(&[]), 0);
+        let hash =
+            |cost| format!("$2y${cost}$XIgpPCI3XE9sF71..3HIcezdt6XJvE1WkyS4QHsumg7S51lvstS.a");
+        let told = ["05", "10", "31"].map(|cost| rounds(hash(cost).as_bytes()));
+        assert_eq!(told, [1 << 5, 1 << 10, 0]);
     }
 
     #[tokio::test]

@@ -104,3 +104,24 @@ async fn h16_a_statement_makes_many_accounts() {
     assert!(grants < SOME as u64 + SOME as u64 / 2, "{grants} GRANT");
     assert!(ours.all_held(&wishes).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h3_one_that_fails_in_the_middle_of_a_packet_stops_no_other() {
+    let (_server, ours) = least().await;
+    // Statements of a packet go by their text; the admin may grant nothing on `other`.
+    let asked = [
+        ("DELETE", "shop_a"),
+        ("EXECUTE", "other"),
+        ("SELECT", "shop_b"),
+    ];
+    let wish_for = |(n, (right, database)): (usize, (&str, &str))| {
+        let values = json!({ "database": database, "privileges": [right] });
+        wish(&format!("app-{n}"), values)
+    };
+    let wishes: Vec<Wish> = asked.into_iter().enumerate().map(wish_for).collect();
+    let outcomes = ours.create_all(&wishes).await;
+    let failed: Vec<bool> = outcomes.iter().map(Result::is_err).collect();
+    assert_eq!(failed, [false, true, false], "{outcomes:?}");
+    ours.in_order(&wishes[0]).await;
+    ours.in_order(&wishes[2]).await;
+}

@@ -5,6 +5,7 @@ mod bulk;
 mod cases;
 mod hosts;
 mod marks;
+mod memory;
 mod reverse;
 mod rights;
 mod suite;
