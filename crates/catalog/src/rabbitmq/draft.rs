@@ -8,9 +8,6 @@ use super::api::{Permission, Shown, TopicPermission, User};
 use super::compare::{Wish, diff, expected, tags};
 use super::hash;
 
-/// The most logins in one import. With more it is no faster, and after a refusal or a connection that
-/// broke the server goes on with the rest of the part for longer.
-const LOGINS: usize = 1_000;
 /// The most bytes in one import, about: servers and proxies take bodies of so many at least.
 const BYTES: usize = 1024 * 1024;
 
@@ -124,9 +121,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether one more has room in it. A first one has, however long it is.
-    pub(super) fn takes(&self, draft: &Draft) -> bool {
-        self.logins == 0 || (self.logins < LOGINS && self.bytes + draft.size() <= BYTES)
+    /// Whether one more has room in it, of so many. A first one has, however long it is.
+    pub(super) fn takes(&self, draft: &Draft, most: usize) -> bool {
+        self.logins == 0 || (self.logins < most && self.bytes + draft.size() <= BYTES)
     }
     pub(super) fn add(&mut self, draft: Draft) {
         self.logins += 1;

@@ -17,11 +17,17 @@ use super::look::{FEW, Index};
 /// How many connections make logins one by one; more gain nothing (`docs/decisions/0061-rabbitmq-bulk.md`).
 const CONNECTIONS: usize = 8;
 
-/// One that is made by itself.
+/// The most logins in one import; and where that was refused, in each of those that come instead. With more
+/// it is no faster, and after a refusal the server goes on with the rest of the part for longer.
+const PARTS: [usize; 2] = [1_000, 100];
+/// Of those that were refused, so many are made one by one at once.
+const SINGLY: usize = 64;
+
+/// One that is to be made.
 #[derive(Clone, Copy)]
 struct Single {
     at: usize,
-    /// It was not there before this call: what is there now is what an import of ours left.
+    /// It was not there before this call.
     new: bool,
 }
 
@@ -42,21 +48,31 @@ impl Rabbit {
             return Ok(());
         }
         let logins: HashSet<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
-        let before = api.look_for(cx, |login| logins.contains(login)).await?;
-        let index = Index::of(&before);
-        let (drafts, singles) = self
-            .sort_out(cx, &mut api, wishes, (&index, outcomes))
-            .await?;
-        // They make the virtual hosts that others wait for.
-        self.create_each(cx, wishes, &singles, (&index, outcomes))
-            .await?;
-        let left = import(cx, &mut api, drafts, outcomes).await?;
-        if left.is_empty() {
-            return Ok(());
+        let mut shown = api.look_for(cx, |login| logins.contains(login)).await?;
+        let mut open: Vec<Single> = (0..wishes.len())
+            .map(|at| Single { at, new: false })
+            .collect();
+        let there: HashSet<&str> = shown.users.iter().map(|user| user.name.as_str()).collect();
+        for single in &mut open {
+            single.new = !there.contains(wishes[single.at].login().as_str());
         }
-        // An import that is refused was done in part, and goes on for a moment.
-        let after = self.look_at_everything(cx).await?;
-        self.create_each(cx, wishes, &left, (&Index::of(&after), outcomes))
+        for most in PARTS {
+            let singly = if most == PARTS[0] { FEW } else { SINGLY };
+            let index = Index::of(&shown);
+            let seen = (&index, outcomes);
+            let (drafts, singles) = self
+                .sort_out(cx, &mut api, (wishes, &open, singly), seen)
+                .await?;
+            // They make the virtual hosts that others wait for.
+            self.create_each(cx, wishes, &singles, seen).await?;
+            open = import(cx, &mut api, (drafts, most), outcomes).await?;
+            if open.is_empty() {
+                return Ok(());
+            }
+            // An import that is refused was done in part, and goes on for a moment.
+            shown = self.look_at_everything(cx).await?;
+        }
+        self.create_each(cx, wishes, &open, (&Index::of(&shown), outcomes))
             .await
     }
 
@@ -66,14 +82,15 @@ impl Rabbit {
         &self,
         cx: &Cx,
         api: &mut Api<'_>,
-        wishes: &[Wish<'_>],
+        (wishes, open, singly): (&[Wish<'_>], &[Single], usize),
         (index, outcomes): (&Index<'_>, &Sink<()>),
     ) -> Result<(Vec<(Single, Draft)>, Vec<Single>), Error> {
         let (mut drafts, mut singles) = (Vec::new(), Vec::new());
         let mut settled = Vec::new();
         {
             let _computing = cx.computing();
-            for (at, wish) in wishes.iter().enumerate() {
+            for single in open {
+                let (at, wish) = (single.at, &wishes[single.at]);
                 let login = wish.login().as_str();
                 if let Err(error) = self.may_touch(login) {
                     settled.push((at, Err(error)));
@@ -84,15 +101,17 @@ impl Rabbit {
                     settled.push((at, Ok(())));
                     continue;
                 }
-                let new = shown.is_none();
-                let single = Single { at, new };
-                match draft(wish, shown.as_ref()) {
-                    Some(draft) => drafts.push((single, draft)),
-                    None => singles.push(single),
+                let draft = draft(wish, shown.as_ref());
+                match draft.filter(|_| !is_strange(wish, shown.as_ref(), *single)) {
+                    Some(draft) => drafts.push((*single, draft)),
+                    None => singles.push(*single),
                 }
             }
         }
         outcomes.put_each(settled);
+        if drafts.len() <= singly {
+            singles.extend(drafts.drain(..).map(|(single, _)| single));
+        }
         if drafts.iter().any(|(_, draft)| !draft.vhosts().is_empty()) {
             let there = api.vhosts(cx).await?;
             let mut coming = BTreeSet::new();
@@ -128,7 +147,7 @@ impl Rabbit {
                 let wish = &wishes[single.at];
                 let shown = index.find(wish.login().as_str());
                 let outcome = self
-                    .create_again(cx, &mut api, wish, (shown.as_ref(), single.new))
+                    .create_again(cx, &mut api, wish, (shown.as_ref(), *single))
                     .await;
                 let Err(error) = settle(single.at, outcome, outcomes) else {
                     continue;
@@ -152,13 +171,13 @@ impl Rabbit {
         cx: &Cx,
         api: &mut Api<'_>,
         wish: &Wish<'_>,
-        (shown, new): (Option<&Shown<&User>>, bool),
+        (shown, single): (Option<&Shown<&User>>, Single),
     ) -> Result<(), Error> {
-        let Some(left) = shown.filter(|_| new) else {
+        if !single.new || shown.is_none() {
             return self.apply(cx, api, wish, shown).await;
-        };
+        }
         let login = wish.login().as_str();
-        if diff(wish, left).mark != MarkSeen::Ours {
+        if is_strange(wish, shown, single) {
             let message = format!("`{login}` was made by somebody else meanwhile");
             return Err(Error::new(Class::Exists, message));
         }
@@ -183,25 +202,33 @@ fn is_in_order(wish: &Wish<'_>, shown: Option<&Shown<&User>>) -> bool {
     known && shown.is_some_and(|shown| diff(wish, shown).is_none(wish.exact()))
 }
 
-/// Imports in parts. Answers who was in a part that was refused.
+/// Whether a login that was not there before is now, and not with our mark: somebody else made it.
+fn is_strange(wish: &Wish<'_>, shown: Option<&Shown<&User>>, single: Single) -> bool {
+    single.new && shown.is_some_and(|shown| diff(wish, shown).mark != MarkSeen::Ours)
+}
+
+/// Imports in parts of so many. Answers who was in a part that was refused.
 async fn import(
     cx: &Cx,
     api: &mut Api<'_>,
-    drafts: Vec<(Single, Draft)>,
+    (drafts, most): (Vec<(Single, Draft)>, usize),
     outcomes: &Sink<()>,
 ) -> Result<Vec<Single>, Error> {
     let mut left = Vec::new();
     let mut drafts = drafts.into_iter().peekable();
     while drafts.peek().is_some() {
         let (mut part, mut who) = (Part::default(), Vec::new());
-        while let Some((single, draft)) = drafts.next_if(|(_, draft)| part.takes(draft)) {
+        while let Some((single, draft)) = drafts.next_if(|(_, draft)| part.takes(draft, most)) {
             part.add(draft);
             who.push(single);
         }
         match api.import(cx, &part.body()).await {
             Ok(()) => outcomes.put_each(who.into_iter().map(|single| (single.at, Ok(())))),
             Err(error) if error.class().is_transient() => return Err(error),
-            Err(_) => left.extend(who),
+            Err(error) => {
+                tracing::debug!("an import of {} logins was refused: {error}", who.len());
+                left.extend(who);
+            }
         }
     }
     Ok(left)
