@@ -36,7 +36,7 @@ async fn kept(rabbit: &RabbitServer) -> Value {
         json!(list)
     };
     ["users", "permissions", "topic_permissions", "vhosts"]
-        .map(|name| sorted(name))
+        .map(sorted)
         .into()
 }
 
