@@ -7,6 +7,7 @@
 mod copies;
 mod envelope;
 mod key;
+mod many;
 mod store;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ use key::Keys;
 use store::{Job, Row, Writer, fault, sql_fault};
 
 pub use key::{KEY_FILE, KeySource};
+pub use many::Opened;
 
 /// The store's file in the data folder.
 pub const FILE: &str = "secrets.db";

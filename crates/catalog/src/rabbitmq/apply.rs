@@ -1,20 +1,13 @@
 //! The effects: making a login as asked, switching it off, taking it away.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use futures_util::future::join_all;
-use mesh_sdk::adapter::Sink;
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker};
 
 use super::adapter::Rabbit;
 use super::api::{Api, Shown, User};
 use super::compare::{Wish, diff, expected, mark_for, tags};
+use super::draft::verifier;
 use super::hash;
-use super::look::{FEW, Index};
-
-/// How many connections make many logins; more gain nothing (`docs/decisions/0061-rabbitmq-bulk.md`).
-const CONNECTIONS: usize = 8;
 
 impl Rabbit {
     /// Looks, and writes only what differs.
@@ -26,7 +19,8 @@ impl Rabbit {
         self.apply(cx, &mut api, wish, shown.as_ref()).await
     }
 
-    async fn apply(
+    /// Writes what differs from what was looked at.
+    pub(super) async fn apply(
         &self,
         cx: &Cx,
         api: &mut Api<'_>,
@@ -96,8 +90,6 @@ impl Rabbit {
         granted
     }
 
-    /// With the verifier that is there where it fits, so that nothing but the difference changes. A login
-    /// that is to be off keeps its verifier, under an algorithm that can match nothing.
     async fn put_user(
         &self,
         cx: &Cx,
@@ -106,13 +98,8 @@ impl Rabbit {
         kept: Option<&str>,
         tags: &[String],
     ) -> Result<(), Error> {
-        let asked = expected(wish);
-        let hash = kept.or(asked.hash.as_deref()).unwrap_or_default();
-        let algorithm = match wish.enabled() {
-            true => hash::algorithm_of(hash),
-            false => hash::unusable_for(hash),
-        };
-        api.put_user(cx, wish.login().as_str(), (hash, algorithm), tags)
+        let (hash, algorithm) = verifier(wish, kept);
+        api.put_user(cx, wish.login().as_str(), (&hash, algorithm), tags)
             .await
     }
 
@@ -142,62 +129,6 @@ impl Rabbit {
             api.put_topic(cx, one).await?;
         }
         Ok(())
-    }
-
-    /// Many, over a few connections, each login by itself: one that fails stops no other, and what is in
-    /// order is not written.
-    pub(super) async fn create_many(
-        &self,
-        cx: &Cx,
-        wishes: &[Wish<'_>],
-        outcomes: &Sink<()>,
-    ) -> Result<(), Error> {
-        if wishes.len() <= FEW {
-            let mut api = self.api()?;
-            for (index, wish) in wishes.iter().enumerate() {
-                let outcome = self.create_with(cx, &mut api, wish).await;
-                settle(index, outcome, outcomes)?;
-            }
-            return Ok(());
-        }
-        let all = self.api()?.look_at_all(cx).await?;
-        let index = Index::of(&all);
-        let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CONNECTIONS));
-        let work = || async {
-            let mut api = self.api()?;
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(wish) = wishes.get(at) else {
-                    return Ok(());
-                };
-                let outcome = match self.may_touch(wish.login().as_str()) {
-                    Ok(()) => {
-                        let shown = index.find(wish.login().as_str());
-                        self.apply(cx, &mut api, wish, shown.as_ref()).await
-                    }
-                    Err(error) => Err(error),
-                };
-                let Err(error) = settle(at, outcome, outcomes) else {
-                    continue;
-                };
-                // A server that is busy is asked by one fewer; only the last one stops for it. Nobody
-                // goes on asking a server that cannot be asked at all.
-                let others = working.fetch_sub(1, Ordering::Relaxed) > 1;
-                if error.class() != Class::Busy || !others {
-                    next.store(wishes.len(), Ordering::Relaxed);
-                }
-                return Err(error);
-            }
-        };
-        let ends = join_all((0..CONNECTIONS).map(|_| work())).await;
-        ends.into_iter().collect()
-    }
-
-    async fn create_with(&self, cx: &Cx, api: &mut Api<'_>, wish: &Wish<'_>) -> Result<(), Error> {
-        self.may_touch(wish.login().as_str())?;
-        let shown = api.look(cx, wish.login().as_str()).await?;
-        let shown = shown.as_ref().map(|one| one.part(&one.users));
-        self.apply(cx, api, wish, shown.as_ref()).await
     }
 
     /// Only with our mark for that consumer; the server ends its sessions.
@@ -252,17 +183,6 @@ impl Rabbit {
             return Err(Error::new(Class::Exists, message));
         }
         Ok(Some(user))
-    }
-}
-
-/// Puts an outcome. One that says that nobody can be served now is given back instead.
-fn settle(index: usize, outcome: Result<(), Error>, outcomes: &Sink<()>) -> Result<(), Error> {
-    match outcome {
-        Err(error) if error.class().is_transient() => Err(error),
-        outcome => {
-            outcomes.put(index, outcome);
-            Ok(())
-        }
     }
 }
 

@@ -19,7 +19,7 @@ impl Rabbit {
         cx: &Cx,
         marker: &Marker,
     ) -> Result<Vec<Found<RabbitValues>>, Error> {
-        let all = self.api()?.look_at_all(cx).await?;
+        let all = self.look_at_everything(cx).await?;
         let _computing = cx.computing();
         let index = Index::of(&all);
         let found = all.users.iter().filter_map(|user| {

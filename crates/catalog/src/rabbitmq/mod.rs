@@ -29,9 +29,13 @@
 //! - **Purging** deletes a virtual host that Meshkeeper made (`create_vhost`), which its description says,
 //!   and no other, with its queues and messages. It is refused while any user that is no administrator has
 //!   a permission in it, whatever the patterns, or a connection to it.
+//! - **Many** new logins, or many that lack something, are made by imports of definitions, which name them and
+//!   nothing else; what an import refuses is made login by login, so that one stops no other. The server's
+//!   log has a line for each import, and one for each login and right, as it has for single writes. After a
+//!   refusal or a broken connection the server may go on with an import for a moment.
 //! - **Blocking**: lists are made by a process of their own; nothing here blocks the broker.
 //!
-//! What many logins cost is in `docs/decisions/0061-rabbitmq-bulk.md`.
+//! What many logins cost is in `docs/decisions/0061-rabbitmq-bulk.md` and `0124-rabbitmq-definitions.md`.
 
 mod adapter;
 mod api;
@@ -39,9 +43,11 @@ mod apply;
 mod check;
 mod classify;
 mod compare;
+mod draft;
 mod find;
 mod hash;
 mod look;
+mod many;
 mod purge;
 mod server;
 mod uses;

@@ -30,7 +30,7 @@ pub async fn http(
         stream.read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
     };
-    let answer = match timeout(Duration::from_secs(20), exchange).await {
+    let answer = match timeout(Duration::from_secs(60), exchange).await {
         Ok(answer) => answer?,
         Err(_) => return Err(ServerError::new(format!("{method} {path}: no answer"))),
     };

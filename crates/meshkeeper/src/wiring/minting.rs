@@ -1,21 +1,20 @@
 //! Making passwords, many with few writes: sealed on the disk first, then the version in force (H-22).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 use mesh_bus::mint;
-use mesh_sdk::bus::{Bucket, Expect, Fault, Put, Write};
+use mesh_bus::vault::Opened;
+use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Put, Write};
 use mesh_sdk::harness::{Mint, MintFault, Minted};
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
+use super::reading;
 use super::secrets::{Known, Secrets, SecretsFault, Stored, missing, unsealed};
-use super::shapes::{Standing, WishEntry};
+use super::shapes::{Standing, VersionEntry, WishEntry};
 use crate::manifest::Manifest;
-
-/// Up to so many versions are read one by one.
-const FEW: usize = 64;
 
 type Outcome = Result<Secret, MintFault>;
 
@@ -33,14 +32,20 @@ impl Secrets {
             Ok(versions) => versions,
             Err(fault) => return all_fail(not_now(fault)),
         };
+        let nameless = consumers.iter().filter(|c| !versions.contains_key(*c));
+        let nameless: Vec<ConsumerName> = nameless.cloned().collect();
+        let kept = match self.vault.newest_of(provider, &nameless).await {
+            Ok(kept) => kept,
+            Err(fault) => return all_fail(not_now(fault)),
+        };
         let mut naming: Vec<(ConsumerName, SecretId, Secret)> = Vec::new();
         let mut new: Vec<(ConsumerName, Secret)> = Vec::new();
         let mut failed: HashMap<ConsumerName, MintFault> = HashMap::new();
-        for consumer in consumers.iter().filter(|c| !versions.contains_key(*c)) {
-            match self.kept_or_new(provider, consumer).await {
-                Ok((Some(id), secret)) => naming.push((consumer.clone(), id, secret)),
-                Ok((None, secret)) => new.push((consumer.clone(), secret)),
-                Err(fault) => drop(failed.insert(consumer.clone(), fault)),
+        for (consumer, kept) in nameless.into_iter().zip(kept) {
+            match self.kept_or_new(provider, &consumer, kept).await {
+                Ok((Some(id), secret)) => naming.push((consumer, id, secret)),
+                Ok((None, secret)) => new.push((consumer, secret)),
+                Err(fault) => drop(failed.insert(consumer, fault)),
             }
         }
         match self.seal_many(provider, new).await {
@@ -54,30 +59,45 @@ impl Secrets {
             Ok(versions) => versions,
             Err(fault) => return all_fail(not_now(fault)),
         };
-        let mut outcomes = Vec::with_capacity(consumers.len());
-        for consumer in consumers {
-            outcomes.push(match (failed.remove(consumer), versions.get(consumer)) {
-                (Some(fault), _) => Err(fault),
-                (None, Some(stored)) => self.opened(provider, consumer, stored).await,
-                (None, None) => Err(not_now("the version is not there after it was written")),
-            });
-        }
-        outcomes
+        let named = consumers.iter().filter_map(|consumer| {
+            let stored = versions.get(consumer)?;
+            Some((consumer.clone(), stored.id.clone()))
+        });
+        let named: Vec<(ConsumerName, SecretId)> = named.collect();
+        let mut opened = match self.vault.open_these(provider, &named).await {
+            Ok(opened) => opened.into_iter(),
+            Err(fault) => return all_fail(not_now(fault)),
+        };
+        let outcome = |consumer: &ConsumerName| {
+            let stored = versions.get(consumer);
+            let secret = stored.and_then(|_| opened.next());
+            match (failed.remove(consumer), stored, secret) {
+                (Some(fault), ..) => Err(fault),
+                (None, Some(stored), Some(secret)) => {
+                    self.opened(provider, consumer, (stored, secret))
+                }
+                _ => Err(not_now("the version is not there after it was written")),
+            }
+        };
+        consumers.iter().map(outcome).collect()
     }
 
-    /// The versions of these: one read for each of a few, one for all of many.
+    /// The versions of these.
     async fn versions_of(
         &self,
         provider: &ProviderName,
         consumers: &[ConsumerName],
     ) -> Result<HashMap<ConsumerName, Stored>, SecretsFault> {
-        if consumers.len() > FEW {
-            return self.versions(provider).await;
-        }
-        let mut found = HashMap::new();
+        let key = |consumer: &ConsumerName| Key::of(&[provider.as_str(), consumer.as_str()]);
+        let keys: BTreeSet<Key> = consumers.iter().map(key).collect();
+        let place = (Bucket::Version, &Key::of(&[provider.as_str()]));
+        let entries = reading::entries_of(self.bus.as_ref(), place, &keys).await?;
+        let mut found = HashMap::with_capacity(entries.len());
         for consumer in consumers {
-            if let Some(stored) = self.version(provider, consumer).await? {
-                found.insert(consumer.clone(), stored);
+            if let Some(entry) = entries.get(&key(consumer)) {
+                let version: VersionEntry = serde_json::from_slice(&entry.value)
+                    .map_err(|error| Fault::Corrupt(format!("version {}: {error}", entry.key)))?;
+                found.insert(consumer.clone(), Stored::of(version, entry.rev));
             }
         }
         Ok(found)
@@ -88,9 +108,9 @@ impl Secrets {
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
+        kept: Option<SecretId>,
     ) -> Result<(Option<SecretId>, Secret), MintFault> {
-        let kept = self.vault.ids(provider, consumer).await.map_err(not_now)?;
-        match kept.into_iter().next() {
+        match kept {
             Some(id) => {
                 let opened = self.vault.open(provider, consumer, &id).await;
                 let secret = self.shown(opened)?;
@@ -146,13 +166,13 @@ impl Secrets {
     }
 
     /// The version in force; that of another host from its sealed copy.
-    async fn opened(
+    fn opened(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
-        stored: &Stored,
+        (stored, opened): (&Stored, Opened),
     ) -> Outcome {
-        match self.vault.open(provider, consumer, &stored.id).await {
+        match opened {
             Ok(None) => match self.open_copy(provider, consumer, stored) {
                 Known::Version(secret) => Ok(secret),
                 Known::Missing(why) => Err(MintFault::Lost(why)),
@@ -161,7 +181,7 @@ impl Secrets {
             opened => self.shown(opened),
         }
     }
-    fn shown(&self, opened: Result<Option<Secret>, VaultFault>) -> Outcome {
+    fn shown(&self, opened: Opened) -> Outcome {
         match opened {
             Ok(Some(secret)) => {
                 self.hide(&secret);
@@ -210,7 +230,7 @@ impl Minter {
             ..entry(provider, wish)
         });
         let made: Vec<WishEntry> = made.collect();
-        match self.publish(&made).await {
+        match self.publish(provider, &made).await {
             Ok(()) => wishes,
             Err(fault) => wishes
                 .into_iter()
@@ -220,16 +240,19 @@ impl Minter {
     }
 
     /// Puts the wishes with their passwords on the bus, whoever else writes them meanwhile.
-    async fn publish(&self, made: &[WishEntry]) -> Result<(), Fault> {
+    async fn publish(&self, provider: &ProviderName, made: &[WishEntry]) -> Result<(), Fault> {
         let bus = &self.secrets.bus;
         let mut open: Vec<WishEntry> = made.to_vec();
         for _ in 0..TRIES {
             let mut writes = Vec::with_capacity(open.len());
             let mut written = Vec::with_capacity(open.len());
+            let keys: BTreeSet<Key> = open.iter().map(WishEntry::key).collect();
+            let place = (Bucket::Wish, &Key::of(&[provider.as_str()]));
+            let mut known = reading::entries_of(bus.as_ref(), place, &keys).await?;
             for entry in open {
-                let current = bus.get(Bucket::Wish, &entry.key()).await?;
-                let known = |e: &mesh_sdk::bus::Entry| serde_json::from_slice(&e.value).ok();
-                let before: Option<WishEntry> = current.as_ref().and_then(known);
+                let current = known.remove(&entry.key());
+                let read = |e: &mesh_sdk::bus::Entry| serde_json::from_slice(&e.value).ok();
+                let before: Option<WishEntry> = current.as_ref().and_then(read);
                 let entry = match &before {
                     Some(before) => entry.remembering(before),
                     None => entry,

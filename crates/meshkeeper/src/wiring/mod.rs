@@ -24,6 +24,7 @@ pub mod nothing;
 pub mod oneshot;
 pub mod owner;
 pub mod publish;
+mod reading;
 pub mod running;
 pub mod seat;
 pub mod secrets;

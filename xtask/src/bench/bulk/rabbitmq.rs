@@ -7,6 +7,7 @@ use crate::bench::stopwatch::timed;
 use crate::bench::wire::Wire;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -133,24 +134,29 @@ impl Side for Rabbit {
     }
 
     fn script(&self) -> Result<Vec<Script>> {
-        let (users, permissions) = (self.list("users")?, self.list("permissions")?);
-        let parts = users.chunks(BATCH).zip(permissions.chunks(BATCH));
-        let script = |(users, permissions): (&[Value], &[Value])| {
-            // The two lists come in one order, and each user has one permission.
-            let users: Vec<Value> = users
-                .iter()
-                .map(|u| {
-                    json!({ "name": u["name"], "password_hash": u["password_hash"],
-                        "hashing_algorithm": u["hashing_algorithm"], "tags": u["tags"] })
-                })
-                .collect();
+        let users = self.list("users")?;
+        let mut rights: HashMap<String, Vec<Value>> = HashMap::new();
+        for one in self.list("permissions")? {
+            let user = one["user"].as_str().context("a permission of nobody")?;
+            rights.entry(user.to_owned()).or_default().push(one);
+        }
+        // Each user with its own: the two lists are in no common order, and the canary has no permission.
+        let script = |users: &[Value]| {
+            let mut permissions = Vec::with_capacity(users.len());
+            let user = |u: &Value| {
+                let own = u["name"].as_str().and_then(|name| rights.get(name));
+                permissions.extend(own.into_iter().flatten().cloned());
+                json!({ "name": u["name"], "password_hash": u["password_hash"],
+                    "hashing_algorithm": u["hashing_algorithm"], "tags": u["tags"] })
+            };
+            let users: Vec<Value> = users.iter().map(user).collect();
             let body = json!({ "users": users, "permissions": permissions });
             Script {
                 place: "definitions".to_owned(),
                 text: body.to_string(),
             }
         };
-        Ok(parts.map(script).collect())
+        Ok(users.chunks(BATCH).map(script).collect())
     }
 
     fn write(&self, script: &[Script]) -> Result<()> {

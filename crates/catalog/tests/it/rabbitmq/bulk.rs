@@ -31,43 +31,65 @@ async fn h16_a_pass_over_many_is_three_calls() {
     let wishes = many(MANY);
     assert!(ours.create_all(&wishes).await.iter().all(Result::is_ok));
     let (written, asked) = (writes(&proxy), requests(&proxy, &["GET /"]));
-    assert_eq!(written, 2 * MANY as u64, "a user and a permission each");
+    assert_eq!(written, 3, "1,000 users with their permissions in each");
+    assert_eq!(
+        asked, 2,
+        "all users, of whom none is asked for, and the virtual hosts"
+    );
     assert!(ours.all_held(&wishes).await);
     assert_eq!(requests(&proxy, &["GET /"]), asked + 3);
     assert!(ours.create_all(&wishes).await.iter().all(Result::is_ok));
     assert_eq!(writes(&proxy), written, "again changes nothing");
 }
 
-/// Before a server: one request at a time is let through, and of the rest every second one; the others
-/// are told to come back. Counts what came.
-async fn turnstile(server: u16) -> (u16, Arc<AtomicUsize>) {
+/// How a server is ill.
+#[derive(Clone, Copy)]
+struct Ill {
+    /// Of those that are alone, every so many-th is told to come back, and every second of these that the
+    /// server is ill.
+    limit: usize,
+    /// So many imports are told this.
+    imports: (usize, &'static str),
+}
+
+/// Before a server: one request at a time is let through, if the server is not ill. Counts what came.
+async fn turnstile(server: u16, how: Ill) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let (count, busy) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let counted = Arc::clone(&count);
+    let (counted, imports) = (Arc::clone(&count), Arc::new(AtomicUsize::new(0)));
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             let (counted, busy) = (Arc::clone(&counted), Arc::clone(&busy));
+            let imports = Arc::clone(&imports);
             tokio::spawn(async move {
                 let mut server = TcpStream::connect(("127.0.0.1", server))
                     .await
                     .expect("there");
-                let mut buffer = vec![0; 64 * 1024];
-                while let Ok(got @ 1..) = client.read(&mut buffer).await {
+                while let Some(request) = one_message(&mut client).await {
                     let at = counted.fetch_add(1, Ordering::SeqCst);
                     let alone = busy.fetch_add(1, Ordering::SeqCst) == 0;
-                    let (limited, ill) = (!alone || at % 50 == 49, at % 100 == 99);
-                    if limited || ill {
+                    let limited = !alone || at % how.limit == how.limit - 1;
+                    let ill = at % (2 * how.limit) == 2 * how.limit - 1;
+                    let import = request.starts_with(b"POST /api/definitions")
+                        && imports.fetch_add(1, Ordering::SeqCst) < how.imports.0;
+                    let status = match (import, ill, limited) {
+                        (true, ..) => Some(how.imports.1),
+                        (_, true, _) => Some("503 Ill"),
+                        (_, _, true) => Some("429 Slow"),
+                        _ => None,
+                    };
+                    if let Some(status) = status {
                         busy.fetch_sub(1, Ordering::SeqCst);
-                        let status = if ill { "503 Ill" } else { "429 Slow" };
                         let answer = format!(
                             "HTTP/1.1 {status}\r\nretry-after: 2\r\ncontent-length: 0\r\n\r\n"
                         );
                         let _ = client.write_all(answer.as_bytes()).await;
                         continue;
                     }
-                    let _ = server.write_all(&buffer[..got]).await;
-                    hand_answer(&mut server, &mut client).await;
+                    let _ = server.write_all(&request).await;
+                    let answer = one_message(&mut server).await.unwrap_or_default();
+                    let _ = client.write_all(&answer).await;
                     busy.fetch_sub(1, Ordering::SeqCst);
                 }
             });
@@ -76,38 +98,33 @@ async fn turnstile(server: u16) -> (u16, Arc<AtomicUsize>) {
     (port, count)
 }
 
-/// One answer, whose length it says.
-async fn hand_answer(server: &mut TcpStream, client: &mut TcpStream) {
-    let mut answer = Vec::new();
+/// One request or answer, whose length it says.
+async fn one_message(from: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut message = Vec::new();
     loop {
         let mut buffer = vec![0; 64 * 1024];
-        let got = server.read(&mut buffer).await.unwrap_or(0);
-        answer.extend_from_slice(&buffer[..got]);
-        let text = String::from_utf8_lossy(&answer).into_owned();
+        let got = from.read(&mut buffer).await.ok().filter(|got| *got > 0)?;
+        message.extend_from_slice(&buffer[..got]);
+        let text = String::from_utf8_lossy(&message).into_owned();
         let Some((head, _)) = text.split_once("\r\n\r\n") else {
-            if got == 0 {
-                return;
-            }
             continue;
         };
         let length = head
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "));
         let length: usize = length.and_then(|n| n.parse().ok()).unwrap_or(0);
-        if got == 0 || answer.len() >= head.len() + 4 + length {
-            break;
+        if message.len() >= head.len() + 4 + length {
+            return Some(message);
         }
     }
-    let _ = client.write_all(&answer).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn o25_a_server_that_says_not_now_is_not_stormed_and_all_are_made_in_the_end() {
-    const LOST: usize = 200;
+/// Makes so many until all are made. Answers in how many rounds, and with how many requests.
+async fn until_all_are_made(lost: usize, how: Ill) -> (usize, usize) {
     let rabbit = server(None).await;
-    let (port, count) = turnstile(rabbit.port()).await;
+    let (port, count) = turnstile(rabbit.port(), how).await;
     let ours = Ours::on(settings(port));
-    let wishes = many(LOST);
+    let wishes = many(lost);
     let mut rounds = 0;
     loop {
         let outcomes = ours.create_all(&wishes).await;
@@ -127,10 +144,34 @@ async fn o25_a_server_that_says_not_now_is_not_stormed_and_all_are_made_in_the_e
         assert!(rounds < 200, "no end");
     }
     assert!(rounds > 0, "it never said so");
-    let asked = count.load(Ordering::SeqCst);
-    // Two writes each, and at every round a look and what was under way when it ended.
+    let direct = Ours::on(settings(rabbit.port()));
+    assert!(direct.all_held(&wishes).await);
+    (rounds, count.load(Ordering::SeqCst))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o25_a_server_that_says_not_now_is_not_stormed_and_all_are_made_in_the_end() {
+    const LOST: usize = 200;
+    // Nothing is ever imported: all are made one by one.
+    let how = Ill {
+        limit: 50,
+        imports: (usize::MAX, "405 Never"),
+    };
+    let (rounds, asked) = until_all_are_made(LOST, how).await;
+    // Two writes each, and at every round the looks, an import and what was under way when it ended.
     assert!(
-        asked <= 2 * LOST + 20 * (rounds + 1),
+        asked <= 2 * LOST + 24 * (rounds + 1),
         "{asked} requests in {rounds} rounds"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o25_an_import_that_is_told_not_now_is_not_made_one_by_one() {
+    let how = Ill {
+        limit: 1_000_000,
+        imports: (2, "503 Ill"),
+    };
+    let (rounds, asked) = until_all_are_made(200, how).await;
+    // All users, the virtual hosts, the import.
+    assert_eq!((rounds, asked), (2, 3 * 3));
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod bulk;
 mod cases;
+mod imports;
 mod reverse;
 mod rights;
 mod suite;
