@@ -11,11 +11,12 @@ use mesh_sdk::{Class, Cx, Error, Login, MarkSeen, Marker, Provision};
 
 use super::adapter::Postgres;
 use super::compare::{Wish, listed_mark};
-use super::connect::{Session, home};
+use super::connect::home;
 use super::inside::{Ask, Inside};
 use super::offer::{Guess, Offer, judged};
 use super::rights::Sort;
 use super::roles::column;
+use super::session::Session;
 use super::values::{PostgresValues, Privileges};
 
 const WHAT: &str = "look at the logins";
@@ -175,6 +176,7 @@ impl Postgres {
             schemas: schemas.iter().map(String::as_str).collect(),
             roles: candidates.iter().map(|one| one.oid).collect(),
             extensions: false,
+            absent: false,
             keeper: None,
         };
         let inside = Inside::read(cx, &session, &ask).await?;

@@ -7,7 +7,7 @@ use mesh_sdk::Error;
 
 use super::adapter::Postgres;
 use super::check::CANARY;
-use super::connect::Session;
+use super::session::Session;
 use super::roles::column;
 
 /// What is known of the rules, and of which reading of the configuration.

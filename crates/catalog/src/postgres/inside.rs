@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use mesh_sdk::{Cx, Error};
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session};
+use super::session::{Param, Session};
 use super::rights::{Privs, Sort};
 use super::roles::column;
 
@@ -102,6 +102,8 @@ pub(super) struct Ask<'a> {
     /// Roles that are there.
     pub(super) roles: Vec<u32>,
     pub(super) extensions: bool,
+    /// Some logins are not there yet: whatever there is will be granted to them.
+    pub(super) absent: bool,
     /// The keeper, where its leftovers are asked for.
     pub(super) keeper: Option<u32>,
 }
@@ -118,14 +120,17 @@ impl Inside {
         let with_roles = [schemas.clone(), (&roles as _, Type::OID_ARRAY)];
         let schemas = [schemas];
         let mut found = Self::default();
-        let (a, b, c, d, e, f, g) = tokio::join!(
+        // What is granted on tables is nothing to compare with where nobody is there.
+        let there = !ask.roles.is_empty();
+        let (a, b, c, d, e, f, g, h) = tokio::join!(
             found_schemas(session, &with_roles),
-            found_totals(session, &schemas),
-            found_counts(session, &with_roles),
-            found_later(session, &with_roles),
+            if_wanted(there, found_totals(session, &schemas)),
+            if_wanted(there, found_counts(session, &with_roles)),
+            if_wanted(there, found_later(session, &with_roles)),
             found_makers(session, &schemas),
-            found_extensions(session, ask.extensions),
+            if_wanted(ask.extensions, found_extensions(session)),
             found_kept(session, ask.keeper),
+            if_wanted(ask.absent, found_everything(session, &schemas)),
         );
         cx.progress();
         found.schemas = a?;
@@ -135,6 +140,7 @@ impl Inside {
         found.makers = e?;
         found.extensions = f?;
         found.kept = g?;
+        found.everything = h?;
         Ok(found)
     }
 
@@ -234,30 +240,37 @@ impl Inside {
         }
         Ok(())
     }
+}
 
-    /// The names of all there is.
-    pub(super) async fn read_everything(
-        &mut self,
-        session: &Session,
-        schemas: &[&str],
-    ) -> Result<(), Error> {
-        const WHAT: &str = "list the tables";
-        let sql = format!(
-            "SELECT c.nspname::text, c.relname::text, c.sort FROM ({RELATIONS}) c ORDER BY 1, 2"
-        );
-        for row in session
-            .query(WHAT, &sql, &[(&schemas, Type::TEXT_ARRAY)])
-            .await?
-        {
-            let schema: String = column(&row, 0, WHAT)?;
-            let name = (schema.clone(), column(&row, 1, WHAT)?);
-            self.everything
-                .entry((schema, sort(&row, 2, WHAT)?))
-                .or_default()
-                .push(name);
-        }
-        Ok(())
+/// Nothing, where it is not wanted.
+async fn if_wanted<T: Default>(
+    wanted: bool,
+    found: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match wanted {
+        true => found.await,
+        false => Ok(T::default()),
     }
+}
+
+/// The names of all there is.
+async fn found_everything(
+    session: &Session,
+    params: &[Param<'_>],
+) -> Result<HashMap<(String, Sort), Vec<(String, String)>>, Error> {
+    const WHAT: &str = "list the tables";
+    let sql = format!(
+        "SELECT c.nspname::text, c.relname::text, c.sort FROM ({RELATIONS}) c ORDER BY 1, 2"
+    );
+    let mut all: HashMap<_, Vec<_>> = HashMap::new();
+    for row in session.query(WHAT, &sql, params).await? {
+        let schema: String = column(&row, 0, WHAT)?;
+        let name = (schema.clone(), column(&row, 1, WHAT)?);
+        all.entry((schema, sort(&row, 2, WHAT)?))
+            .or_default()
+            .push(name);
+    }
+    Ok(all)
 }
 
 fn sort(row: &tokio_postgres::Row, at: usize, what: &str) -> Result<Sort, Error> {
@@ -395,11 +408,8 @@ async fn found_makers(
     Ok(all)
 }
 
-async fn found_extensions(session: &Session, wanted: bool) -> Result<BTreeSet<String>, Error> {
+async fn found_extensions(session: &Session) -> Result<BTreeSet<String>, Error> {
     const WHAT: &str = "look at the extensions";
-    if !wanted {
-        return Ok(BTreeSet::new());
-    }
     let rows = session
         .query(WHAT, "SELECT extname::text FROM pg_extension", &[])
         .await?;

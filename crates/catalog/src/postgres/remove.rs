@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use super::adapter::Postgres;
 use super::batch::{end_sessions, transaction};
 use super::compare::marks;
-use super::connect::Session;
+use super::session::Session;
 use super::rights::act_for;
 use super::roles::{self, Role, column};
 use super::sql::{ident, literal};

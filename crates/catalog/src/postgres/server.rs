@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::adapter::Postgres;
 use super::classify;
-use super::connect::Session;
+use super::session::Session;
 
 /// The first wait before a connection is tried again, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -19,10 +19,10 @@ impl Postgres {
     /// Version, identity, run, and whether it takes writes.
     pub(super) async fn describe(&self, cx: &Cx) -> Result<Server, Error> {
         const WHAT: &str = "ask who the server is";
-        let session = self.endpoint.admin().await?;
-        cx.progress();
         let sql = "SELECT system_identifier FROM pg_control_system()";
-        let rows = session.simple(WHAT, sql).await?;
+        let endpoint = &self.endpoint;
+        let (session, rows) = endpoint.admin_asking(endpoint.home(), sql).await?;
+        cx.progress();
         let identity = rows.first().and_then(|row| row.get(0));
         let identity = identity.ok_or_else(|| classify::garbled(WHAT))?;
         let mut server = Server::default();
