@@ -39,6 +39,8 @@ pub struct Postgres {
     pub(super) cursor: Mutex<usize>,
     /// How many logins the next transaction has.
     pub(super) fits: AtomicUsize,
+    /// How many roles the server had when it was last asked.
+    pub(super) roles: AtomicUsize,
     /// The run that the last connection for hints was on.
     pub(super) hinted: Mutex<Option<String>>,
 }
@@ -49,6 +51,7 @@ impl Postgres {
             endpoint: Endpoint::new(settings, options),
             hba: Known::default(),
             cursor: Mutex::default(),
+            roles: AtomicUsize::new(usize::MAX),
             fits: AtomicUsize::new(super::batch::FIRST),
             hinted: Mutex::default(),
         }

@@ -49,9 +49,8 @@ impl Candidate {
             found.owner != self.login.as_str() && found.rights.contains_key(&self.oid)
         });
         let on_tables = |sort| {
-            let key = (schema.to_owned(), sort);
-            let now = inside.counts.get(&key);
-            let later = inside.later.get(&key);
+            let now = inside.counts.get(schema, sort);
+            let later = inside.later.get(schema, sort);
             now.is_some_and(|counts| !counts.of_others(self.oid).is_empty())
                 || later.is_some_and(|makers| makers.values().any(|to| to.contains_key(&self.oid)))
         };

@@ -41,43 +41,74 @@ pub(super) struct Maker {
     pub(super) acted: bool,
 }
 
-/// On how many tables, or sequences, of a schema each role has a privilege.
+/// Something of the tables, and of the sequences, of each schema.
+#[derive(Debug, Clone)]
+pub(super) struct Each<T>(HashMap<String, [Option<T>; 2]>);
+
+impl<T> Default for Each<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Default> Each<T> {
+    pub(super) fn get(&self, schema: &str, sort: Sort) -> Option<&T> {
+        self.0.get(schema)?[sort as usize].as_ref()
+    }
+    fn entry(&mut self, schema: &str, sort: Sort) -> &mut T {
+        if !self.0.contains_key(schema) {
+            self.0.insert(schema.to_owned(), [None, None]);
+        }
+        let both = self.0.entry(schema.to_owned()).or_default();
+        both[sort as usize].get_or_insert_default()
+    }
+}
+
+/// On how many tables, or sequences, of a schema each role has each privilege.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counts {
-    /// Any, by role and privilege.
-    all: HashMap<(u32, u16), i64>,
-    /// What roles have on those that others own.
-    of_others: HashMap<u32, Privs>,
+pub(super) struct Counts(HashMap<u32, OfRole>);
+
+#[derive(Debug, Clone, Default)]
+struct OfRole {
+    /// On any, by privilege.
+    all: [i64; Privs::MANY],
+    /// On those that others own.
+    of_others: Privs,
 }
 
 impl Counts {
-    /// On how many a role has one privilege.
-    pub(super) fn count(&self, role: u32, right: Privs) -> i64 {
-        self.all.get(&(role, right.bits())).copied().unwrap_or(0)
+    /// The privileges that a role has on so many.
+    pub(super) fn on_all(&self, role: u32, total: i64) -> Privs {
+        let all = self.0.get(&role).map(|of| &of.all);
+        let each = Privs::every().zip(all.into_iter().flatten());
+        each.filter(|(_, count)| **count == total)
+            .fold(Privs::NONE, |held, (right, _)| held.with(right))
     }
     /// What it has on those that others own.
     pub(super) fn of_others(&self, role: u32) -> Privs {
-        self.of_others.get(&role).copied().unwrap_or_default()
+        self.0.get(&role).map_or(Privs::NONE, |of| of.of_others)
     }
     fn add(&mut self, role: u32, owner: u32, right: Privs, count: i64) {
-        *self.all.entry((role, right.bits())).or_default() += count;
+        let of = self.0.entry(role).or_default();
+        if let Some(at) = right.place() {
+            of.all[at] += count;
+        }
         if role != owner {
-            let others = self.of_others.entry(role).or_default();
-            *others = others.with(right);
+            of.of_others = of.of_others.with(right);
         }
     }
 }
 
 /// By schema (`""` is everywhere) and sort: of each maker's, what a role will have.
-pub(super) type Later = HashMap<(String, Sort), BTreeMap<String, HashMap<u32, Privs>>>;
+pub(super) type Later = Each<BTreeMap<String, HashMap<u32, Privs>>>;
 
 /// Which schemas, tables and roles are looked at, and what was found.
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     pub(super) schemas: HashMap<String, Schema>,
     /// How many there are.
-    pub(super) totals: HashMap<(String, Sort), i64>,
-    pub(super) counts: HashMap<(String, Sort), Counts>,
+    pub(super) totals: Each<i64>,
+    pub(super) counts: Each<Counts>,
     pub(super) later: Later,
     pub(super) makers: HashMap<String, BTreeSet<Maker>>,
     pub(super) extensions: BTreeSet<String>,
@@ -88,7 +119,7 @@ pub(super) struct Inside {
     /// And what they have beyond.
     pub(super) beyond: HashMap<(u32, String, Sort), Named>,
     /// Everything there is, for logins that are not there yet.
-    pub(super) everything: HashMap<(String, Sort), Vec<(String, String)>>,
+    pub(super) everything: Each<Vec<(String, String)>>,
     /// Rights on schemas that come by membership.
     pub(super) by_membership: HashMap<(u32, String), Privs>,
 }
@@ -257,18 +288,16 @@ async fn if_wanted<T: Default>(
 async fn found_everything(
     session: &Session,
     params: &[Param<'_>],
-) -> Result<HashMap<(String, Sort), Vec<(String, String)>>, Error> {
+) -> Result<Each<Vec<(String, String)>>, Error> {
     const WHAT: &str = "list the tables";
     let sql = format!(
         "SELECT c.nspname::text, c.relname::text, c.sort FROM ({RELATIONS}) c ORDER BY 1, 2"
     );
-    let mut all: HashMap<_, Vec<_>> = HashMap::new();
+    let mut all = Each::<Vec<_>>::default();
     for row in session.query(WHAT, &sql, params).await? {
         let schema: String = column(&row, 0, WHAT)?;
-        let name = (schema.clone(), column(&row, 1, WHAT)?);
-        all.entry((schema, sort(&row, 2, WHAT)?))
-            .or_default()
-            .push(name);
+        let names = all.entry(&schema, sort(&row, 2, WHAT)?);
+        names.push((schema, column(&row, 1, WHAT)?));
     }
     Ok(all)
 }
@@ -305,18 +334,15 @@ async fn found_schemas(
 async fn found_totals(
     session: &Session,
     params: &[Param<'_>],
-) -> Result<HashMap<(String, Sort), i64>, Error> {
+) -> Result<Each<i64>, Error> {
     const WHAT: &str = "count the tables";
     let sql =
         format!("SELECT c.nspname::text, c.sort, count(*) FROM ({RELATIONS}) c GROUP BY 1, 2");
-    let rows = session.query(WHAT, &sql, params).await?;
-    let read = |row| {
-        Ok((
-            (column(row, 0, WHAT)?, sort(row, 1, WHAT)?),
-            column(row, 2, WHAT)?,
-        ))
-    };
-    rows.iter().map(read).collect()
+    let mut all = Each::default();
+    for row in session.query(WHAT, &sql, params).await? {
+        *all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?) = column(&row, 2, WHAT)?;
+    }
+    Ok(all)
 }
 
 /// Tables with the same rights are unpacked once, and a privilege comes with all who have it: a row for
@@ -324,7 +350,7 @@ async fn found_totals(
 async fn found_counts(
     session: &Session,
     params: &[Param<'_>],
-) -> Result<HashMap<(String, Sort), Counts>, Error> {
+) -> Result<Each<Counts>, Error> {
     const WHAT: &str = "count rights on tables";
     let sql = format!(
         "SELECT g.s, g.sort, g.relowner, g.n, e.p, e.who \
@@ -333,12 +359,11 @@ async fn found_counts(
            LATERAL (SELECT x.privilege_type AS p, array_agg(x.grantee) AS who \
              FROM aclexplode(g.acl) x WHERE x.grantee = ANY($2) GROUP BY 1) e"
     );
-    let mut all: HashMap<_, Counts> = HashMap::new();
+    let mut all = Each::<Counts>::default();
     for row in session.query(WHAT, &sql, params).await? {
-        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let (owner, tables): (u32, i64) = (column(&row, 2, WHAT)?, column(&row, 3, WHAT)?);
         let right = Privs::of(column::<&str>(&row, 4, WHAT)?);
-        let counts = all.entry(key).or_default();
+        let counts = all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         for role in each_once(column(&row, 5, WHAT)?) {
             counts.add(role, owner, right, tables);
         }
@@ -363,11 +388,10 @@ async fn found_later(session: &Session, params: &[Param<'_>]) -> Result<Later, E
                    WHERE x.grantee = ANY($2) GROUP BY 1) e \
                WHERE d.defaclobjtype IN ('r', 'S') \
                  AND (d.defaclnamespace = 0 OR n.nspname::text = ANY($1))";
-    let mut all = Later::new();
+    let mut all = Later::default();
     for row in session.query(WHAT, sql, params).await? {
-        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let right = Privs::of(column::<&str>(&row, 3, WHAT)?);
-        let makers = all.entry(key).or_default();
+        let makers = all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let of_maker = makers.entry(column(&row, 2, WHAT)?).or_default();
         for role in column::<Vec<u32>>(&row, 4, WHAT)? {
             let rights = of_maker.entry(role).or_default();

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -129,7 +130,8 @@ impl Postgres {
         session: &Session,
         wishes: &[Wish<'_>],
     ) -> Result<Look<'a>, Error> {
-        let shared = roles::look(cx, session, wishes, self.keeper());
+        let total = self.roles.load(Ordering::Relaxed);
+        let shared = roles::look(cx, session, wishes, self.keeper(), total);
         let (shared, rules) = tokio::try_join!(shared, self.rules(session))?;
         let facts = session.facts.clone();
         Ok(Look {

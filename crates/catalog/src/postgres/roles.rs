@@ -58,6 +58,9 @@ pub(super) struct Shared {
     pub(super) admin: u32,
 }
 
+/// So few are asked for by name.
+const FEW: usize = 64;
+
 /// The columns of a role, from the catalogue that may be read. `$1` is a list of names.
 fn roles_query(verifiers: bool, facts: &Facts, condition: &str) -> String {
     let (table, verifier) = match verifiers {
@@ -108,15 +111,31 @@ pub(super) async fn named(
     session: &Session,
     names: &[&str],
 ) -> Result<HashMap<String, Role>, Error> {
-    let sql = roles_query(
-        session.facts.verifiers,
-        &session.facts,
-        "a.rolname::text = ANY($1)",
-    );
-    let rows = session
-        .query("look at the roles", &sql, &[(&names, Type::TEXT_ARRAY)])
-        .await?;
+    by(session, "a.rolname::text = ANY($1)", &[(&names, Type::TEXT_ARRAY)]).await
+}
+
+async fn by(
+    session: &Session,
+    condition: &str,
+    params: &[Param<'_>],
+) -> Result<HashMap<String, Role>, Error> {
+    let sql = roles_query(session.facts.verifiers, &session.facts, condition);
+    let rows = session.query("look at the roles", &sql, params).await?;
     rows.iter().map(role).collect()
+}
+
+/// The same by fewer words, where there are `total` roles and these are half of them or more: then the server
+/// is quicker to tell of all than to compare each with a list.
+async fn of_wishes(
+    session: &Session,
+    wishes: &[Wish<'_>],
+    total: usize,
+) -> Result<HashMap<String, Role>, Error> {
+    if wishes.len() >= total.div_ceil(2).max(FEW) {
+        return by(session, "true", &[]).await;
+    }
+    let names: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
+    named(session, &names).await
 }
 
 /// Every role that is not the server's own.
@@ -137,13 +156,11 @@ pub(super) async fn look(
     session: &Session,
     wishes: &[Wish<'_>],
     keeper: &str,
+    total: usize,
 ) -> Result<Shared, Error> {
-    let mut names: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
     let mut shared = Shared::default();
     let databases = shared.read_databases(session, wishes, keeper);
-    let (roles, ()) = tokio::try_join!(named(session, &names), databases)?;
+    let (roles, ()) = tokio::try_join!(of_wishes(session, wishes, total), databases)?;
     shared.roles = roles;
     cx.progress();
     shared.read_exceptions(session, wishes).await?;
