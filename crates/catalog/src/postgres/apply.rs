@@ -10,12 +10,12 @@ use mesh_sdk::{Class, Cx, Difference, Error};
 use super::adapter::Postgres;
 use super::batch::Work;
 use super::compare::{Diff, View, Wish, marked};
-use super::session::Session;
 use super::inside::Inside;
 use super::look::{Look, by_database, ends_all};
 use super::proof::{self, Fit, Job, expected};
 use super::rights::{Right, Step, act_for};
 use super::roles::column;
+use super::session::Session;
 use super::sql::{ident, literal};
 use super::values::Privileges;
 

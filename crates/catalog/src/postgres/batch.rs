@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
 use super::apply::{Making, together};
-use super::session::{Failed, Session};
 use super::rights::Step;
+use super::session::{Failed, Session};
 
 /// How many logins go into the first transaction of a process. Later ones follow from what it took: a new verifier takes
 /// the server 4 ms with 4,096 rounds, and next to nothing with one.

@@ -108,7 +108,11 @@ impl Endpoint {
         }
     }
     /// A new one in the place of one that was kept and is dead.
-    pub(super) async fn instead_of(&self, mut dead: Session, database: &str) -> Result<Session, Error> {
+    pub(super) async fn instead_of(
+        &self,
+        mut dead: Session,
+        database: &str,
+    ) -> Result<Session, Error> {
         let permit = dead.take_permit();
         drop(dead);
         self.new_in(database, permit).await

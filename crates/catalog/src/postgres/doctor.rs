@@ -4,8 +4,8 @@ use mesh_sdk::adapter::{Finding, FindingLevel};
 use mesh_sdk::{Class, Cx, Error};
 
 use super::adapter::Postgres;
-use super::session::{Facts, Session};
 use super::hba::Rules;
+use super::session::{Facts, Session};
 use super::sql::ident;
 
 /// What the admin login needs, as the adapter's page lists it.

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use mesh_sdk::{Cx, Error};
 use tokio_postgres::types::Type;
 
-use super::session::{Param, Session};
+use super::counted::{Counts, Each};
 use super::rights::{Privs, Sort};
 use super::roles::column;
+use super::session::{Param, Session};
 
 /// `|| '{}'` makes a plain copy of a list of rights: `aclexplode` unpacks a packed one anew for each row
 /// that it gives, which made a list of 1,000 take 0.2 s instead of 3 ms.
@@ -39,64 +40,6 @@ pub(super) struct Maker {
     pub(super) oid: u32,
     /// The admin login may say what becomes of what it makes.
     pub(super) acted: bool,
-}
-
-/// Something of the tables, and of the sequences, of each schema.
-#[derive(Debug, Clone)]
-pub(super) struct Each<T>(HashMap<String, [Option<T>; 2]>);
-
-impl<T> Default for Each<T> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<T: Default> Each<T> {
-    pub(super) fn get(&self, schema: &str, sort: Sort) -> Option<&T> {
-        self.0.get(schema)?[sort as usize].as_ref()
-    }
-    fn entry(&mut self, schema: &str, sort: Sort) -> &mut T {
-        if !self.0.contains_key(schema) {
-            self.0.insert(schema.to_owned(), [None, None]);
-        }
-        let both = self.0.entry(schema.to_owned()).or_default();
-        both[sort as usize].get_or_insert_default()
-    }
-}
-
-/// On how many tables, or sequences, of a schema each role has each privilege.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Counts(HashMap<u32, OfRole>);
-
-#[derive(Debug, Clone, Default)]
-struct OfRole {
-    /// On any, by privilege.
-    all: [i64; Privs::MANY],
-    /// On those that others own.
-    of_others: Privs,
-}
-
-impl Counts {
-    /// The privileges that a role has on so many.
-    pub(super) fn on_all(&self, role: u32, total: i64) -> Privs {
-        let all = self.0.get(&role).map(|of| &of.all);
-        let each = Privs::every().zip(all.into_iter().flatten());
-        each.filter(|(_, count)| **count == total)
-            .fold(Privs::NONE, |held, (right, _)| held.with(right))
-    }
-    /// What it has on those that others own.
-    pub(super) fn of_others(&self, role: u32) -> Privs {
-        self.0.get(&role).map_or(Privs::NONE, |of| of.of_others)
-    }
-    fn add(&mut self, role: u32, owner: u32, right: Privs, count: i64) {
-        let of = self.0.entry(role).or_default();
-        if let Some(at) = right.place() {
-            of.all[at] += count;
-        }
-        if role != owner {
-            of.of_others = of.of_others.with(right);
-        }
-    }
 }
 
 /// By schema (`""` is everywhere) and sort: of each maker's, what a role will have.
@@ -331,10 +274,7 @@ async fn found_schemas(
     Ok(all)
 }
 
-async fn found_totals(
-    session: &Session,
-    params: &[Param<'_>],
-) -> Result<Each<i64>, Error> {
+async fn found_totals(session: &Session, params: &[Param<'_>]) -> Result<Each<i64>, Error> {
     const WHAT: &str = "count the tables";
     let sql =
         format!("SELECT c.nspname::text, c.sort, count(*) FROM ({RELATIONS}) c GROUP BY 1, 2");
@@ -347,10 +287,7 @@ async fn found_totals(
 
 /// Tables with the same rights are unpacked once, and a privilege comes with all who have it: a row for
 /// each login would cost more than all the rest of a look.
-async fn found_counts(
-    session: &Session,
-    params: &[Param<'_>],
-) -> Result<Each<Counts>, Error> {
+async fn found_counts(session: &Session, params: &[Param<'_>]) -> Result<Each<Counts>, Error> {
     const WHAT: &str = "count rights on tables";
     let sql = format!(
         "SELECT g.s, g.sort, g.relowner, g.n, e.p, e.who \

@@ -130,7 +130,11 @@ impl Kept {
     }
 
     fn sweep(&self) {
-        let gone: Vec<Idle> = self.waiting().all.extract_if(.., |idle| !idle.is_good()).collect();
+        let gone: Vec<Idle> = self
+            .waiting()
+            .all
+            .extract_if(.., |idle| !idle.is_good())
+            .collect();
         part(gone);
     }
 

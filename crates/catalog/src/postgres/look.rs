@@ -12,12 +12,12 @@ use mesh_sdk::{Answer, Class, Cx, Error, Login, Marker};
 
 use super::adapter::Postgres;
 use super::compare::{View, Wish, listed_mark};
-use super::session::{Facts, Session};
 use super::hba::Rules;
 use super::inside::{Ask, Inside};
 use super::measure::doubtful;
 use super::proof::{self, Fit, Job};
 use super::roles::{self, Shared};
+use super::session::{Facts, Session};
 use super::values::Privileges;
 
 /// What a look knows of the server as a whole.

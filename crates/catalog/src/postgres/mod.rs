@@ -60,6 +60,7 @@ mod check;
 mod classify;
 mod compare;
 mod connect;
+mod counted;
 mod doctor;
 mod find;
 mod hba;

@@ -8,8 +8,8 @@ use tokio_postgres::types::Type;
 
 use super::adapter::Postgres;
 use super::check::may_purge;
-use super::session::Session;
 use super::roles::column;
+use super::session::Session;
 use super::sql::ident;
 
 const WHAT: &str = "look at who may use the database";

@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 
 use super::classify;
 use super::compare::Wish;
-use super::session::{Facts, Param, Session};
 use super::rights::Privs;
+use super::session::{Facts, Param, Session};
 use super::values::Privileges;
 
 /// A role, as far as a wish is about it. It has no `Debug`: a verifier is nothing to print.
@@ -111,7 +111,12 @@ pub(super) async fn named(
     session: &Session,
     names: &[&str],
 ) -> Result<HashMap<String, Role>, Error> {
-    by(session, "a.rolname::text = ANY($1)", &[(&names, Type::TEXT_ARRAY)]).await
+    by(
+        session,
+        "a.rolname::text = ANY($1)",
+        &[(&names, Type::TEXT_ARRAY)],
+    )
+    .await
 }
 
 async fn by(
@@ -189,8 +194,7 @@ impl Shared {
                      FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba)) || '{}'::aclitem[]) x \
                      GROUP BY 1) e ON true \
                    WHERE d.datname::text = ANY($1)";
-        let params: [Param<'_>; 2] =
-            [(&names, Type::TEXT_ARRAY), (&keeper, Type::TEXT)];
+        let params: [Param<'_>; 2] = [(&names, Type::TEXT_ARRAY), (&keeper, Type::TEXT)];
         for row in session.query(WHAT, sql, &params).await? {
             let name: String = column(&row, 1, WHAT)?;
             let database = self.databases.entry(name).or_default();

@@ -20,14 +20,16 @@ impl Postgres {
     /// Version, identity, run, and whether it takes writes.
     pub(super) async fn describe(&self, cx: &Cx) -> Result<Server, Error> {
         const WHAT: &str = "ask who the server is";
-        let sql = "SELECT system_identifier, (SELECT count(*) FROM pg_roles) FROM pg_control_system()";
+        let sql =
+            "SELECT system_identifier, (SELECT count(*) FROM pg_roles) FROM pg_control_system()";
         let endpoint = &self.endpoint;
         let (session, rows) = endpoint.admin_asking(endpoint.home(), sql).await?;
         cx.progress();
         let identity = rows.first().and_then(|row| row.get(0));
         let identity = identity.ok_or_else(|| classify::garbled(WHAT))?;
         let roles = rows.first().and_then(|row| row.get(1)?.parse().ok());
-        self.roles.store(roles.unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.roles
+            .store(roles.unwrap_or(usize::MAX), Ordering::Relaxed);
         let mut server = Server::default();
         server.version = format!("PostgreSQL {}", session.facts.version);
         server.identity = Some(identity.to_owned());

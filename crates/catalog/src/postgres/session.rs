@@ -213,7 +213,11 @@ impl Session {
             Error::new(Class::Unreachable, what)
         };
         if self.asked {
-            return if self.facts.started == run { Ok(()) } else { Err(other()) };
+            return if self.facts.started == run {
+                Ok(())
+            } else {
+                Err(other())
+            };
         }
         let sql = "SELECT extract(epoch FROM pg_postmaster_start_time())::text";
         let asked = timeout(SIGN_OF_LIFE, self.query(WHAT, sql, &[])).await;

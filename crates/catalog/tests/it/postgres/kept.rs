@@ -94,7 +94,11 @@ async fn o22_few_are_kept_and_only_where_somebody_is_asked_for() {
     soon.await.expect("an eighth of 32");
     // Our own database is among them, whoever came first.
     assert_eq!(sessions(&server, "postgres").await.len(), 1);
-    assert_eq!(sessions(&server, "shop").await.len(), 0, "nobody asks there");
+    assert_eq!(
+        sessions(&server, "shop").await.len(),
+        0,
+        "nobody asks there"
+    );
     drop(ours);
     none_left(&server).await;
     at.options.insert("kept_sessions".to_owned(), json!(0));
@@ -225,7 +229,13 @@ async fn r5_a_database_is_purged_though_sessions_of_ours_are_kept_there() {
     // The daemon's process and the one of `mesh purge` are two.
     let other = Ours::on(settings(server.port(), Who::Least));
     other.remove(&web).await.expect("removed");
-    assert!(ours.adapter.data(&ours.cx, "web").await.expect("data").is_some());
+    assert!(
+        ours.adapter
+            .data(&ours.cx, "web")
+            .await
+            .expect("data")
+            .is_some()
+    );
     let kept = sessions(&server, "web").await;
     assert!(kept.len() >= 2, "{kept:?}");
     other.adapter.purge(&other.cx, "web").await.expect("purged");
