@@ -1,6 +1,7 @@
 //! The adapter: one PostgreSQL server, spoken to with its admin login.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
 use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink, Use};
@@ -29,13 +30,17 @@ pub(super) const CAPABILITIES: Capabilities = {
     all
 };
 
-/// The adapter for one server. It keeps no connection but the one that waits for hints.
+/// The adapter for one server.
 pub struct Postgres {
     pub(super) endpoint: Endpoint,
     /// How the server lets logins in.
     pub(super) hba: Known,
     /// Where the next slice of logins begins.
     pub(super) cursor: Mutex<usize>,
+    /// How many logins the next transaction has.
+    pub(super) fits: AtomicUsize,
+    /// How many roles the server had when it was last asked.
+    pub(super) roles: AtomicUsize,
     /// The run that the last connection for hints was on.
     pub(super) hinted: Mutex<Option<String>>,
 }
@@ -46,6 +51,8 @@ impl Postgres {
             endpoint: Endpoint::new(settings, options),
             hba: Known::default(),
             cursor: Mutex::default(),
+            roles: AtomicUsize::new(usize::MAX),
+            fits: AtomicUsize::new(super::batch::FIRST),
             hinted: Mutex::default(),
         }
     }

@@ -2,6 +2,7 @@
 //! cannot, and only what differs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 
 use mesh_sdk::adapter::Sink;
 use mesh_sdk::{Class, Cx, Difference, Error};
@@ -9,12 +10,12 @@ use mesh_sdk::{Class, Cx, Difference, Error};
 use super::adapter::Postgres;
 use super::batch::Work;
 use super::compare::{Diff, View, Wish, marked};
-use super::connect::Session;
 use super::inside::Inside;
 use super::look::{Look, by_database, ends_all};
 use super::proof::{self, Fit, Job, expected};
 use super::rights::{Right, Step, act_for};
 use super::roles::column;
+use super::session::Session;
 use super::sql::{ident, literal};
 use super::values::Privileges;
 
@@ -47,7 +48,7 @@ impl Postgres {
             outcomes,
             fits: HashMap::new(),
             again: Vec::new(),
-            size: super::batch::FIRST,
+            size: self.fits.load(Ordering::Relaxed),
         };
         let good: Vec<usize> = (0..wishes.len())
             .filter(|index| making.may_make(*index))
@@ -277,6 +278,7 @@ impl Making<'_, '_> {
         indices: &[usize],
     ) -> Result<(), Error> {
         let session = self.postgres.endpoint.admin_in(database).await?;
+        session.must_be_of(&look.facts.started).await?;
         self.cx.progress();
         let some: Vec<Wish<'_>> = indices.iter().map(|index| self.wishes[*index]).collect();
         let inside = look.inside(self.cx, &session, &some).await?;

@@ -1,5 +1,6 @@
 //! Carrying statements out: many logins in one transaction; where that is refused, each in its own.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mesh_sdk::{Class, Error};
@@ -7,10 +8,10 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 
 use super::apply::{Making, together};
-use super::connect::{Failed, Session};
 use super::rights::Step;
+use super::session::{Failed, Session};
 
-/// How many logins go into the first transaction. Later ones follow from what it took: a new verifier takes
+/// How many logins go into the first transaction of a process. Later ones follow from what it took: a new verifier takes
 /// the server 4 ms with 4,096 rounds, and next to nothing with one.
 pub(super) const FIRST: usize = 64;
 /// How long a transaction is meant to take: others who change rights on the same tables wait for it.
@@ -51,6 +52,7 @@ impl Making<'_, '_> {
             let said = self.say(session, part).await;
             if said.is_ok() {
                 self.size = fitting(part.len(), begun.elapsed());
+                self.postgres.fits.store(self.size, Ordering::Relaxed);
             }
             match said {
                 Ok(()) => {}

@@ -69,6 +69,9 @@ fn options(options: &PostgresOptions) -> Result<(), Refusal> {
     if !(1..=100).contains(&options.connections) {
         return refuse("connections", "must be 1 to 100");
     }
+    if options.kept_sessions > 100 {
+        return refuse("kept_sessions", "must be 0 to 100");
+    }
     match wrong_name(&options.keeper) {
         None if !is_system(&options.keeper) => Ok(()),
         _ => refuse(

@@ -1,8 +1,7 @@
-//! A connection of its own for every call: dialled, logged in, and told who the server is.
+//! How a call gets a session: one that was kept, or a new one, dialled, logged in, and told who the server is.
 //!
-//! None is kept: a call that was cut off leaves nothing behind that is used again (H-9). No more than the
-//! provider's `connections` are open at once (O-22), and no call ever waits for a second one while it
-//! holds a first.
+//! No more than the provider's `connections` work at once (O-22), and no call ever waits for a second one
+//! while it holds a first. Those that wait for their next call are beside them (`kept`).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,11 +14,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryRow};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::classify;
+use super::kept::Kept;
+use super::session::{Home, Line, Session};
 use super::values::PostgresOptions;
 use crate::tls::client_config;
 
@@ -36,13 +36,7 @@ const MANNERS: &str = "SET search_path = pg_catalog, pg_temp; \
      SET statement_timeout = '60s'; \
      SET idle_in_transaction_session_timeout = '60s'; \
      SELECT set_config('client_connection_check_interval', '2s', false) \
-       WHERE current_setting('server_version_num')::int >= 140000; \
-     SELECT current_setting('server_version_num'), current_setting('server_version'), \
-       pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', \
-       rolsuper, has_table_privilege('pg_catalog.pg_authid', 'SELECT'), \
-       extract(epoch FROM pg_postmaster_start_time())::text, \
-       extract(epoch FROM pg_conf_load_time())::text \
-     FROM pg_catalog.pg_roles WHERE rolname = current_user";
+       WHERE current_setting('server_version_num')::int >= 140000; ";
 
 /// Where the server is, and how to get in.
 pub(super) struct Endpoint {
@@ -50,45 +44,8 @@ pub(super) struct Endpoint {
     pub(super) options: PostgresOptions,
     tls: OnceLock<Result<MakeRustlsConnect, Error>>,
     permits: Arc<Semaphore>,
+    kept: Arc<Kept>,
 }
-
-/// What a server says of itself, and of us.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
-    /// `15.18`.
-    pub(super) version: String,
-    /// `15`.
-    pub(super) major: u32,
-    /// Why it takes no writes, if it does not.
-    pub(super) read_only: Option<&'static str>,
-    /// The admin login is a superuser.
-    pub(super) superuser: bool,
-    /// The admin login may read verifiers, in the database of this connection.
-    pub(super) verifiers: bool,
-    /// Changes with each start.
-    pub(super) started: String,
-    /// Changes with each start and each reading of the configuration.
-    pub(super) configured: String,
-}
-
-/// A connection. Dropped, it is closed at once; [`Session::close`] says good-bye.
-pub(super) struct Session {
-    client: Option<Client>,
-    task: JoinHandle<()>,
-    pub(super) facts: Facts,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if self.client.is_some() {
-            self.task.abort();
-        }
-    }
-}
-
-/// A parameter of a query.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 impl Endpoint {
     /// No I/O yet.
@@ -99,6 +56,7 @@ impl Endpoint {
             options,
             tls: OnceLock::new(),
             permits: Arc::new(Semaphore::new(permits)),
+            kept: Arc::default(),
         }
     }
     pub(super) fn settings(&self) -> &ProviderSettings {
@@ -122,44 +80,113 @@ impl Endpoint {
         self.settings.may_carry_passwords(self.is_encrypted())
     }
 
-    /// The admin's connection, in its own database.
+    /// The admin's session, in its own database.
     pub(super) async fn admin(&self) -> Result<Session, Error> {
         self.admin_in(self.home()).await
     }
-    /// The admin's connection to another database of the server.
+    /// The admin's session in another database of the server.
     pub(super) async fn admin_in(&self, database: &str) -> Result<Session, Error> {
+        Ok(self.admin_asking(database, "").await?.0)
+    }
+    /// The same, with the answers to statements that are said in the same breath.
+    pub(super) async fn admin_asking(
+        &self,
+        database: &str,
+        statements: &str,
+    ) -> Result<(Session, Vec<SimpleQueryRow>), Error> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        self.in_time("log in", self.log_in(database, permit)).await
+        let session = self.asked(database, statements, permit);
+        self.in_time("log in", session).await
+    }
+    /// One that was kept, without a question whether it is alive, or a new one. Whoever uses it asks that
+    /// itself, and comes for a new one where it is dead.
+    pub(super) async fn unasked_in(&self, database: &str) -> Result<Session, Error> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        match self.kept.take(database) {
+            Some(idle) => Ok(Session::again(idle, self.home_of(database), permit)),
+            None => self.new_in(database, permit).await,
+        }
+    }
+    /// A new one in the place of one that was kept and is dead.
+    pub(super) async fn instead_of(
+        &self,
+        mut dead: Session,
+        database: &str,
+    ) -> Result<Session, Error> {
+        let permit = dead.take_permit();
+        drop(dead);
+        self.new_in(database, permit).await
     }
     /// The admin's connection that waits for hints and counts as none of the others.
     pub(super) async fn watcher(&self) -> Result<Session, Error> {
-        let home = self.home();
-        self.in_time("log in", self.log_in(home, None)).await
+        self.new_in(self.home(), None).await
+    }
+    /// Ends the sessions that wait in a database, and returns when they are over.
+    pub(super) async fn end_kept_in(&self, database: &str) {
+        self.kept.end(Some(database)).await;
+    }
+
+    async fn new_in(
+        &self,
+        database: &str,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Session, Error> {
+        let new = async {
+            let (mut session, _) = self.log_in(database, "").await?;
+            session.give_permit(permit);
+            Ok(session)
+        };
+        self.in_time("log in", new).await
+    }
+
+    async fn asked(
+        &self,
+        database: &str,
+        statements: &str,
+        mut permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Session, Vec<SimpleQueryRow>), Error> {
+        if let Some(idle) = self.kept.take(database) {
+            let mut session = Session::again(idle, self.home_of(database), permit);
+            match session.greet("", &format!("; {statements}")).await {
+                Ok(rows) => return Ok((session, rows)),
+                // It is dead, or no good: a new one says what is the matter, if anything is.
+                Err(_) => permit = session.take_permit(),
+            }
+        }
+        let (mut session, rows) = self.log_in(database, statements).await?;
+        session.give_permit(permit);
+        Ok((session, rows))
+    }
+
+    fn home_of(&self, database: &str) -> Home {
+        Home {
+            kept: Arc::clone(&self.kept),
+            most: usize::try_from(self.options.kept_sessions).unwrap_or(0),
+            goes_first: database == self.home(),
+        }
     }
 
     async fn log_in(
         &self,
         database: &str,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<Session, Error> {
+        statements: &str,
+    ) -> Result<(Session, Vec<SimpleQueryRow>), Error> {
         let password = self.settings.admin.as_ref();
         let password = password.and_then(|admin| admin.password.as_ref());
         let password = password.map(|password| password.expose());
-        let dialled = self.dial(self.admin_name(), password, database).await?;
+        let mut dialled = self.dial(self.admin_name(), password, database).await?;
+        // Where the server has no room, those that wait are the first to go.
+        if dialled.as_ref().is_err_and(is_full) && self.kept.end(None).await {
+            dialled = self.dial(self.admin_name(), password, database).await?;
+        }
         let (client, task) = dialled.map_err(|error| {
             let what = format!("log in as the admin `{}`", self.admin_name());
             classify::failed(&what, &error)
         })?;
-        let mut session = Session {
-            client: Some(client),
-            task,
-            facts: Facts::unknown(),
-            _permit: permit,
-        };
-        let rows = session.simple("ask who the server is", MANNERS).await?;
-        let facts = rows.last().and_then(Facts::read);
-        session.facts = facts.ok_or_else(|| classify::garbled("ask who the server is"))?;
-        Ok(session)
+        let line = Line::new(client, task);
+        let mut session = Session::new(line, database, self.home_of(database));
+        let rows = session.greet(MANNERS, &format!("; {statements}")).await?;
+        Ok((session, rows))
     }
 
     /// Logs in as a consumer and goes again. Both kinds of failure are told apart: no connection, or what
@@ -235,6 +262,10 @@ impl Endpoint {
     }
 }
 
+fn is_full(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| code.code() == "53300")
+}
+
 /// Who the admin's connections are.
 pub(super) fn admin_name(settings: &ProviderSettings) -> &str {
     settings
@@ -248,129 +279,5 @@ pub(super) fn home(settings: &ProviderSettings) -> &str {
     match settings.path.as_str() {
         "" => "postgres",
         path => path,
-    }
-}
-
-impl Facts {
-    fn unknown() -> Self {
-        Self {
-            version: String::new(),
-            major: 0,
-            read_only: None,
-            superuser: false,
-            verifiers: false,
-            started: String::new(),
-            configured: String::new(),
-        }
-    }
-    fn read(row: &SimpleQueryRow) -> Option<Self> {
-        let text = |index| row.get(index);
-        let is = |index| text(index) == Some("t");
-        let number: u32 = text(0)?.parse().ok()?;
-        let read_only = if is(2) {
-            Some("it is a standby")
-        } else if is(3) {
-            Some("`default_transaction_read_only` is on")
-        } else {
-            None
-        };
-        Some(Self {
-            // Debian adds its own version in brackets.
-            version: text(1)?.split(' ').next()?.to_owned(),
-            major: number / 10_000,
-            read_only,
-            superuser: is(4),
-            verifiers: is(5),
-            started: text(6)?.to_owned(),
-            configured: format!("{} {}", text(6)?, text(7)?),
-        })
-    }
-}
-
-impl Session {
-    fn client(&self) -> Result<&Client, Error> {
-        let gone = || Error::new(Class::Bug, "the connection was closed before");
-        self.client.as_ref().ok_or_else(gone)
-    }
-
-    /// One query, in one round trip.
-    pub(super) async fn query(
-        &self,
-        what: &str,
-        sql: &str,
-        params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Error> {
-        let rows = self.client()?.query_typed(sql, params).await;
-        rows.map_err(|error| classify::failed(what, &error))
-    }
-
-    /// Statements without parameters; gives the rows of all of them.
-    pub(super) async fn simple(&self, what: &str, sql: &str) -> Result<Vec<SimpleQueryRow>, Error> {
-        let told = self.client()?.simple_query(sql).await;
-        let told = told.map_err(|error| classify::failed(what, &error))?;
-        let row = |message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        };
-        Ok(told.into_iter().filter_map(row).collect())
-    }
-
-    /// Statements whose failure is looked at more closely.
-    pub(super) async fn run(&self, sql: &str) -> Result<(), Failed> {
-        let client = self.client().map_err(Failed::Ours)?;
-        let done = client.batch_execute(sql).await;
-        done.map_err(Failed::Theirs)
-    }
-
-    /// Refuses to begin a write on a server that takes none (H-21).
-    pub(super) fn must_write(&self) -> Result<(), Error> {
-        match self.facts.read_only {
-            None => Ok(()),
-            Some(why) => {
-                let message = format!("waits for a writable server: {why}");
-                Err(Error::new(Class::ReadOnly, message))
-            }
-        }
-    }
-
-    /// Returns when the connection is over.
-    pub(super) async fn over(&mut self) {
-        let _ = (&mut self.task).await;
-    }
-
-    /// Says good-bye and does not wait for an answer.
-    pub(super) fn close(mut self) {
-        self.client = None;
-    }
-}
-
-/// How statements failed.
-pub(super) enum Failed {
-    Ours(Error),
-    Theirs(tokio_postgres::Error),
-}
-
-impl Failed {
-    pub(super) fn told(&self, what: &str) -> Error {
-        match self {
-            Failed::Ours(error) => error.clone(),
-            Failed::Theirs(error) => classify::failed(what, error),
-        }
-    }
-    /// Whether the server said no, and goes on serving the connection.
-    pub(super) fn is_refusal(&self) -> bool {
-        match self {
-            Failed::Ours(_) => false,
-            Failed::Theirs(error) => error.as_db_error().is_some() && !error.is_closed(),
-        }
-    }
-    /// Whether the same works a moment later.
-    pub(super) fn is_concurrent(&self) -> bool {
-        match self {
-            Failed::Ours(_) => false,
-            Failed::Theirs(error) => error
-                .as_db_error()
-                .is_some_and(|db| classify::is_concurrent(db.code().code(), db.routine())),
-        }
     }
 }

@@ -4,8 +4,8 @@ use mesh_sdk::adapter::{Finding, FindingLevel};
 use mesh_sdk::{Class, Cx, Error};
 
 use super::adapter::Postgres;
-use super::connect::{Facts, Session};
 use super::hba::Rules;
+use super::session::{Facts, Session};
 use super::sql::ident;
 
 /// What the admin login needs, as the adapter's page lists it.
@@ -37,6 +37,7 @@ impl Postgres {
         findings.extend(persistence(&session).await?);
         findings.extend(self.door(&session).await?);
         findings.extend(self.same_port(&session).await?);
+        findings.push(self.room(&session).await?);
         session.close();
         Ok(findings)
     }
@@ -128,6 +129,30 @@ impl Postgres {
             (Rules::Read { .. }, None) => Some(ok("access rules", "passwords are asked for")),
             // A look tries it once.
             (Rules::Tried { .. } | Rules::Untold, None) => None,
+        })
+    }
+
+    /// How many sessions are ours at most, and whether the server has room for them.
+    async fn room(&self, session: &Session) -> Result<Finding, Error> {
+        let sql = "SELECT current_setting('max_connections')::int \
+                     - current_setting('superuser_reserved_connections')::int - count(datid) \
+                   FROM pg_stat_activity";
+        let rows = session.simple("count the sessions", sql).await?;
+        let free = rows.first().and_then(|row| row.get(0)?.parse::<i64>().ok());
+        let (work, keep) = (self.endpoint.options.connections, session.most_kept());
+        let ours = format!(
+            "Meshkeeper has {work} sessions that work at most, one that waits for hints, and {keep} idle \
+             ones that it keeps for the next pass"
+        );
+        let most = i64::from(work) + 1 + i64::try_from(keep).unwrap_or(0);
+        Ok(match free {
+            Some(free) if free < most => {
+                let message = format!("{ours}; the server has {free} free");
+                let action = "raise `max_connections` of the server, or lower `connections` and \
+                              `kept_sessions` in the provider's options";
+                warn("connections", &message).with_action(action)
+            }
+            _ => ok("connections", &ours),
         })
     }
 

@@ -11,11 +11,12 @@ use mesh_sdk::{Class, Cx, Error, Login, MarkSeen, Marker, Provision};
 
 use super::adapter::Postgres;
 use super::compare::{Wish, listed_mark};
-use super::connect::{Session, home};
+use super::connect::home;
 use super::inside::{Ask, Inside};
 use super::offer::{Guess, Offer, judged};
 use super::rights::Sort;
 use super::roles::column;
+use super::session::Session;
 use super::values::{PostgresValues, Privileges};
 
 const WHAT: &str = "look at the logins";
@@ -48,9 +49,8 @@ impl Candidate {
             found.owner != self.login.as_str() && found.rights.contains_key(&self.oid)
         });
         let on_tables = |sort| {
-            let key = (schema.to_owned(), sort);
-            let now = inside.counts.get(&key);
-            let later = inside.later.get(&key);
+            let now = inside.counts.get(schema, sort);
+            let later = inside.later.get(schema, sort);
             now.is_some_and(|counts| !counts.of_others(self.oid).is_empty())
                 || later.is_some_and(|makers| makers.values().any(|to| to.contains_key(&self.oid)))
         };
@@ -175,6 +175,7 @@ impl Postgres {
             schemas: schemas.iter().map(String::as_str).collect(),
             roles: candidates.iter().map(|one| one.oid).collect(),
             extensions: false,
+            absent: false,
             keeper: None,
         };
         let inside = Inside::read(cx, &session, &ask).await?;

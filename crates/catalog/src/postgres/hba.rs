@@ -7,8 +7,8 @@ use mesh_sdk::Error;
 
 use super::adapter::Postgres;
 use super::check::CANARY;
-use super::connect::Session;
 use super::roles::column;
+use super::session::Session;
 
 /// What is known of the rules, and of which reading of the configuration.
 #[derive(Default)]

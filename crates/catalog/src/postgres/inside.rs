@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use mesh_sdk::{Cx, Error};
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session};
+use super::counted::{Counts, Each};
 use super::rights::{Privs, Sort};
 use super::roles::column;
+use super::session::{Param, Session};
 
 /// `|| '{}'` makes a plain copy of a list of rights: `aclexplode` unpacks a packed one anew for each row
 /// that it gives, which made a list of 1,000 take 0.2 s instead of 3 ms.
@@ -41,43 +42,16 @@ pub(super) struct Maker {
     pub(super) acted: bool,
 }
 
-/// On how many tables, or sequences, of a schema each role has a privilege.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Counts {
-    /// Any, by role and privilege.
-    all: HashMap<(u32, u16), i64>,
-    /// What roles have on those that others own.
-    of_others: HashMap<u32, Privs>,
-}
-
-impl Counts {
-    /// On how many a role has one privilege.
-    pub(super) fn count(&self, role: u32, right: Privs) -> i64 {
-        self.all.get(&(role, right.bits())).copied().unwrap_or(0)
-    }
-    /// What it has on those that others own.
-    pub(super) fn of_others(&self, role: u32) -> Privs {
-        self.of_others.get(&role).copied().unwrap_or_default()
-    }
-    fn add(&mut self, role: u32, owner: u32, right: Privs, count: i64) {
-        *self.all.entry((role, right.bits())).or_default() += count;
-        if role != owner {
-            let others = self.of_others.entry(role).or_default();
-            *others = others.with(right);
-        }
-    }
-}
-
 /// By schema (`""` is everywhere) and sort: of each maker's, what a role will have.
-pub(super) type Later = HashMap<(String, Sort), BTreeMap<String, HashMap<u32, Privs>>>;
+pub(super) type Later = Each<BTreeMap<String, HashMap<u32, Privs>>>;
 
 /// Which schemas, tables and roles are looked at, and what was found.
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     pub(super) schemas: HashMap<String, Schema>,
     /// How many there are.
-    pub(super) totals: HashMap<(String, Sort), i64>,
-    pub(super) counts: HashMap<(String, Sort), Counts>,
+    pub(super) totals: Each<i64>,
+    pub(super) counts: Each<Counts>,
     pub(super) later: Later,
     pub(super) makers: HashMap<String, BTreeSet<Maker>>,
     pub(super) extensions: BTreeSet<String>,
@@ -88,7 +62,7 @@ pub(super) struct Inside {
     /// And what they have beyond.
     pub(super) beyond: HashMap<(u32, String, Sort), Named>,
     /// Everything there is, for logins that are not there yet.
-    pub(super) everything: HashMap<(String, Sort), Vec<(String, String)>>,
+    pub(super) everything: Each<Vec<(String, String)>>,
     /// Rights on schemas that come by membership.
     pub(super) by_membership: HashMap<(u32, String), Privs>,
 }
@@ -102,6 +76,8 @@ pub(super) struct Ask<'a> {
     /// Roles that are there.
     pub(super) roles: Vec<u32>,
     pub(super) extensions: bool,
+    /// Some logins are not there yet: whatever there is will be granted to them.
+    pub(super) absent: bool,
     /// The keeper, where its leftovers are asked for.
     pub(super) keeper: Option<u32>,
 }
@@ -118,14 +94,17 @@ impl Inside {
         let with_roles = [schemas.clone(), (&roles as _, Type::OID_ARRAY)];
         let schemas = [schemas];
         let mut found = Self::default();
-        let (a, b, c, d, e, f, g) = tokio::join!(
+        // What is granted on tables is nothing to compare with where nobody is there.
+        let there = !ask.roles.is_empty();
+        let (a, b, c, d, e, f, g, h) = tokio::join!(
             found_schemas(session, &with_roles),
-            found_totals(session, &schemas),
-            found_counts(session, &with_roles),
-            found_later(session, &with_roles),
+            if_wanted(there, found_totals(session, &schemas)),
+            if_wanted(there, found_counts(session, &with_roles)),
+            if_wanted(there, found_later(session, &with_roles)),
             found_makers(session, &schemas),
-            found_extensions(session, ask.extensions),
+            if_wanted(ask.extensions, found_extensions(session)),
             found_kept(session, ask.keeper),
+            if_wanted(ask.absent, found_everything(session, &schemas)),
         );
         cx.progress();
         found.schemas = a?;
@@ -135,6 +114,7 @@ impl Inside {
         found.makers = e?;
         found.extensions = f?;
         found.kept = g?;
+        found.everything = h?;
         Ok(found)
     }
 
@@ -234,30 +214,35 @@ impl Inside {
         }
         Ok(())
     }
+}
 
-    /// The names of all there is.
-    pub(super) async fn read_everything(
-        &mut self,
-        session: &Session,
-        schemas: &[&str],
-    ) -> Result<(), Error> {
-        const WHAT: &str = "list the tables";
-        let sql = format!(
-            "SELECT c.nspname::text, c.relname::text, c.sort FROM ({RELATIONS}) c ORDER BY 1, 2"
-        );
-        for row in session
-            .query(WHAT, &sql, &[(&schemas, Type::TEXT_ARRAY)])
-            .await?
-        {
-            let schema: String = column(&row, 0, WHAT)?;
-            let name = (schema.clone(), column(&row, 1, WHAT)?);
-            self.everything
-                .entry((schema, sort(&row, 2, WHAT)?))
-                .or_default()
-                .push(name);
-        }
-        Ok(())
+/// Nothing, where it is not wanted.
+async fn if_wanted<T: Default>(
+    wanted: bool,
+    found: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match wanted {
+        true => found.await,
+        false => Ok(T::default()),
     }
+}
+
+/// The names of all there is.
+async fn found_everything(
+    session: &Session,
+    params: &[Param<'_>],
+) -> Result<Each<Vec<(String, String)>>, Error> {
+    const WHAT: &str = "list the tables";
+    let sql = format!(
+        "SELECT c.nspname::text, c.relname::text, c.sort FROM ({RELATIONS}) c ORDER BY 1, 2"
+    );
+    let mut all = Each::<Vec<_>>::default();
+    for row in session.query(WHAT, &sql, params).await? {
+        let schema: String = column(&row, 0, WHAT)?;
+        let names = all.entry(&schema, sort(&row, 2, WHAT)?);
+        names.push((schema, column(&row, 1, WHAT)?));
+    }
+    Ok(all)
 }
 
 fn sort(row: &tokio_postgres::Row, at: usize, what: &str) -> Result<Sort, Error> {
@@ -289,29 +274,20 @@ async fn found_schemas(
     Ok(all)
 }
 
-async fn found_totals(
-    session: &Session,
-    params: &[Param<'_>],
-) -> Result<HashMap<(String, Sort), i64>, Error> {
+async fn found_totals(session: &Session, params: &[Param<'_>]) -> Result<Each<i64>, Error> {
     const WHAT: &str = "count the tables";
     let sql =
         format!("SELECT c.nspname::text, c.sort, count(*) FROM ({RELATIONS}) c GROUP BY 1, 2");
-    let rows = session.query(WHAT, &sql, params).await?;
-    let read = |row| {
-        Ok((
-            (column(row, 0, WHAT)?, sort(row, 1, WHAT)?),
-            column(row, 2, WHAT)?,
-        ))
-    };
-    rows.iter().map(read).collect()
+    let mut all = Each::default();
+    for row in session.query(WHAT, &sql, params).await? {
+        *all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?) = column(&row, 2, WHAT)?;
+    }
+    Ok(all)
 }
 
 /// Tables with the same rights are unpacked once, and a privilege comes with all who have it: a row for
 /// each login would cost more than all the rest of a look.
-async fn found_counts(
-    session: &Session,
-    params: &[Param<'_>],
-) -> Result<HashMap<(String, Sort), Counts>, Error> {
+async fn found_counts(session: &Session, params: &[Param<'_>]) -> Result<Each<Counts>, Error> {
     const WHAT: &str = "count rights on tables";
     let sql = format!(
         "SELECT g.s, g.sort, g.relowner, g.n, e.p, e.who \
@@ -320,12 +296,11 @@ async fn found_counts(
            LATERAL (SELECT x.privilege_type AS p, array_agg(x.grantee) AS who \
              FROM aclexplode(g.acl) x WHERE x.grantee = ANY($2) GROUP BY 1) e"
     );
-    let mut all: HashMap<_, Counts> = HashMap::new();
+    let mut all = Each::<Counts>::default();
     for row in session.query(WHAT, &sql, params).await? {
-        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let (owner, tables): (u32, i64) = (column(&row, 2, WHAT)?, column(&row, 3, WHAT)?);
         let right = Privs::of(column::<&str>(&row, 4, WHAT)?);
-        let counts = all.entry(key).or_default();
+        let counts = all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         for role in each_once(column(&row, 5, WHAT)?) {
             counts.add(role, owner, right, tables);
         }
@@ -350,11 +325,10 @@ async fn found_later(session: &Session, params: &[Param<'_>]) -> Result<Later, E
                    WHERE x.grantee = ANY($2) GROUP BY 1) e \
                WHERE d.defaclobjtype IN ('r', 'S') \
                  AND (d.defaclnamespace = 0 OR n.nspname::text = ANY($1))";
-    let mut all = Later::new();
+    let mut all = Later::default();
     for row in session.query(WHAT, sql, params).await? {
-        let key = (column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let right = Privs::of(column::<&str>(&row, 3, WHAT)?);
-        let makers = all.entry(key).or_default();
+        let makers = all.entry(column(&row, 0, WHAT)?, sort(&row, 1, WHAT)?);
         let of_maker = makers.entry(column(&row, 2, WHAT)?).or_default();
         for role in column::<Vec<u32>>(&row, 4, WHAT)? {
             let rights = of_maker.entry(role).or_default();
@@ -395,11 +369,8 @@ async fn found_makers(
     Ok(all)
 }
 
-async fn found_extensions(session: &Session, wanted: bool) -> Result<BTreeSet<String>, Error> {
+async fn found_extensions(session: &Session) -> Result<BTreeSet<String>, Error> {
     const WHAT: &str = "look at the extensions";
-    if !wanted {
-        return Ok(BTreeSet::new());
-    }
     let rows = session
         .query(WHAT, "SELECT extname::text FROM pg_extension", &[])
         .await?;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -11,12 +12,12 @@ use mesh_sdk::{Answer, Class, Cx, Error, Login, Marker};
 
 use super::adapter::Postgres;
 use super::compare::{View, Wish, listed_mark};
-use super::connect::{Facts, Session};
 use super::hba::Rules;
 use super::inside::{Ask, Inside};
 use super::measure::doubtful;
 use super::proof::{self, Fit, Job};
 use super::roles::{self, Shared};
+use super::session::{Facts, Session};
 use super::values::Privileges;
 
 /// What a look knows of the server as a whole.
@@ -47,6 +48,18 @@ impl Look<'_> {
         }
     }
 
+    /// Looks into one database of the server that was looked at, and of no other.
+    async fn inside_of(
+        &self,
+        cx: &Cx,
+        session: &Session,
+        wishes: &[Wish<'_>],
+    ) -> Result<Inside, Error> {
+        let same = session.must_be_of(&self.facts.started);
+        let (_, inside) = tokio::try_join!(same, self.inside(cx, session, wishes))?;
+        Ok(inside)
+    }
+
     /// Looks into one database, for some wishes.
     pub(super) async fn inside(
         &self,
@@ -71,6 +84,7 @@ impl Look<'_> {
             extensions: wishes
                 .iter()
                 .any(|wish| !wish.values().extensions.is_empty()),
+            absent: wishes.iter().any(|wish| role(wish).is_none()),
             keeper: self.shared.keeper.filter(|_| owned),
         };
         let mut inside = Inside::read(cx, session, &ask).await?;
@@ -83,9 +97,6 @@ impl Look<'_> {
         inside.read_lacking(session, &lacking).await?;
         let beyond: Vec<u32> = beyond.into_iter().collect();
         inside.read_beyond(session, &schemas, &beyond).await?;
-        if wishes.iter().any(|wish| role(wish).is_none()) {
-            inside.read_everything(session, &schemas).await?;
-        }
         cx.progress();
         Ok(inside)
     }
@@ -119,8 +130,9 @@ impl Postgres {
         session: &Session,
         wishes: &[Wish<'_>],
     ) -> Result<Look<'a>, Error> {
-        let shared = roles::look(cx, session, wishes, self.keeper()).await?;
-        let rules = self.rules(session).await?;
+        let total = self.roles.load(Ordering::Relaxed);
+        let shared = roles::look(cx, session, wishes, self.keeper(), total);
+        let (shared, rules) = tokio::try_join!(shared, self.rules(session))?;
         let facts = session.facts.clone();
         Ok(Look {
             shared,
@@ -349,11 +361,18 @@ async fn look_inside<'a>(
     database: &'a str,
     indices: Vec<usize>,
 ) -> (&'a str, Vec<usize>, Result<Inside, Error>) {
+    let some: Vec<Wish<'_>> = indices.iter().map(|index| wishes[*index]).collect();
     let found = async {
-        let session = postgres.endpoint.admin_in(database).await?;
+        let endpoint = &postgres.endpoint;
+        let mut session = endpoint.unasked_in(database).await?;
         cx.progress();
-        let some: Vec<Wish<'_>> = indices.iter().map(|index| wishes[*index]).collect();
-        let inside = look.inside(cx, &session, &some).await?;
+        let mut found = look.inside_of(cx, &session, &some).await;
+        // A kept session that is dead says nothing of the server.
+        if session.was_kept() && found.as_ref().is_err_and(ends_all) {
+            session = endpoint.instead_of(session, database).await?;
+            found = look.inside_of(cx, &session, &some).await;
+        }
+        let inside = found?;
         session.close();
         Ok(inside)
     };

@@ -223,7 +223,7 @@ fn on_tables(
 ) {
     let wanted = wanted(wish.values().privileges, sort);
     let Some(role) = view.role else {
-        let all = inside.everything.get(&(schema.to_owned(), sort));
+        let all = inside.everything.get(schema, sort);
         if let Some(names) = all.filter(|_| !wanted.is_empty()) {
             found.missing.push(Right::On {
                 sort,
@@ -291,7 +291,7 @@ fn later(
     found: &mut Measured,
 ) {
     let wanted = wanted(wish.values().privileges, sort);
-    let of = |schema: &str| inside.later.get(&(schema.to_owned(), sort));
+    let of = |schema: &str| inside.later.get(schema, sort);
     let (here, everywhere) = (of(schema), of(""));
     let has = |by_role: &HashMap<u32, Privs>| {
         let rights = view.role.and_then(|role| by_role.get(&role.oid));
@@ -349,12 +349,13 @@ pub(super) fn doubtful(view: &View<'_>, wish: &Wish<'_>) -> Doubtful {
         let mut beyond = false;
         for sort in Sort::BOTH {
             let wanted = wanted(privileges, sort);
-            let key = (name.clone(), sort);
-            let total = inside.totals.get(&key).copied().unwrap_or(0);
-            let counts = inside.counts.get(&key);
-            let on_all =
-                |who: u32, right: Privs| counts.map_or(0, |c| c.count(who, right)) == total;
-            lacks |= wanted.each().any(|p| !on_all(role.oid, p) && !on_all(0, p));
+            let total = inside.totals.get(name, sort).copied().unwrap_or(0);
+            let counts = inside.counts.get(name, sort);
+            if total > 0 {
+                let on_all = |who| counts.map_or(Privs::NONE, |c| c.on_all(who, total));
+                let held = on_all(role.oid);
+                lacks |= !held.holds(wanted) && !held.with(on_all(0)).holds(wanted);
+            }
             beyond |= counts.is_some_and(|c| !c.of_others(role.oid).without(wanted).is_empty());
         }
         if lacks {

@@ -31,6 +31,9 @@
 //!   `pg_write_all_data`, or while everybody may read or change a table there. What the keeper owns in somebody
 //!   else's database is never purged.
 //! - **A standby** is asked like any other server; what needs a write waits.
+//! - **Connections**: `connections` (3) that work at once, one that waits for hints, and up to `kept_sessions` (16,
+//!   and never more than an eighth of the server's `max_connections`) idle ones that are kept for the next pass:
+//!   one in each database that a wish names. Dropping such a database by hand needs `WITH (FORCE)`.
 //! - **A pooler** between us and the server is no good: name the server's own address.
 //!
 //! The least admin login, and what the versions differ in:
@@ -57,10 +60,12 @@ mod check;
 mod classify;
 mod compare;
 mod connect;
+mod counted;
 mod doctor;
 mod find;
 mod hba;
 mod inside;
+mod kept;
 mod login;
 mod look;
 mod measure;
@@ -72,6 +77,7 @@ mod rights;
 mod roles;
 mod scram;
 mod server;
+mod session;
 mod sql;
 mod uses;
 mod values;

@@ -8,8 +8,8 @@ use tokio_postgres::types::Type;
 
 use super::adapter::Postgres;
 use super::check::may_purge;
-use super::connect::Session;
 use super::roles::column;
+use super::session::Session;
 use super::sql::ident;
 
 const WHAT: &str = "look at who may use the database";
@@ -63,10 +63,22 @@ impl Postgres {
         }
         session.must_write()?;
         self.make_keeper(&session).await?;
+        self.end_our_own(&session, name).await?;
         let sql = format!("DROP DATABASE IF EXISTS {}", ident(name));
         let dropped = session.run(&sql).await;
         session.close();
         dropped.map_err(|failed| failed.told(&format!("delete database `{name}`")))
+    }
+
+    /// Ends the sessions that this and other processes of ours keep in it for their next call.
+    async fn end_our_own(&self, session: &Session, name: &str) -> Result<(), Error> {
+        self.endpoint.end_kept_in(name).await;
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname::text = $1 AND usename = current_user AND state = 'idle' \
+                     AND application_name = 'meshkeeper' AND pid <> pg_backend_pid()";
+        let what = "end our own sessions in the database";
+        session.query(what, sql, &[(&name, Type::TEXT)]).await?;
+        Ok(())
     }
 
     /// The size of a database that the keeper owns and nobody else may use; nothing where there is none.

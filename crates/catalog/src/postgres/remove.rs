@@ -7,9 +7,9 @@ use tokio_postgres::types::Type;
 use super::adapter::Postgres;
 use super::batch::{end_sessions, transaction};
 use super::compare::marks;
-use super::connect::Session;
 use super::rights::act_for;
 use super::roles::{self, Role, column};
+use super::session::Session;
 use super::sql::{ident, literal};
 
 /// What a person reads on the keeper.

@@ -44,18 +44,19 @@ impl Privs {
     pub(super) fn holds(self, other: Privs) -> bool {
         self.0 & other.0 == other.0
     }
-    /// As a number, to count by.
-    pub(super) fn bits(self) -> u16 {
-        self.0
+    /// How many there are.
+    pub(super) const MANY: usize = NAMES.len();
+    /// All of them, one by one.
+    pub(super) fn every() -> impl Iterator<Item = Privs> {
+        (0..Self::MANY).map(|at| Privs(1 << at))
+    }
+    /// The place of one among all of them.
+    pub(super) fn place(self) -> Option<usize> {
+        let at = self.0.trailing_zeros() as usize;
+        (at < Self::MANY).then_some(at)
     }
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
-    }
-    /// Each of them alone.
-    pub(super) fn each(self) -> impl Iterator<Item = Privs> {
-        (0..NAMES.len())
-            .map(|at| Privs(1 << at))
-            .filter(move |one| self.holds(*one))
     }
     /// As SQL lists them.
     pub(super) fn list(self) -> String {
@@ -349,6 +350,6 @@ mod tests {
         assert_eq!(both.list(), "SELECT, TRUNCATE");
         assert_eq!(both.without(Privs::ROWS).list(), "TRUNCATE");
         assert!(Privs::ROWS.holds(Privs::SELECT) && !Privs::SELECT.holds(Privs::ROWS));
-        assert_eq!(both.each().count(), 2);
+        assert_eq!(Privs::every().filter(|one| both.holds(*one)).count(), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! What the whole server knows: roles with their verifiers and marks, databases with their owners. A few
 //! queries for any number of logins (H-16).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use mesh_sdk::{Cx, Error};
 use tokio_postgres::Row;
@@ -9,8 +9,8 @@ use tokio_postgres::types::Type;
 
 use super::classify;
 use super::compare::Wish;
-use super::connect::{Facts, Session};
 use super::rights::Privs;
+use super::session::{Facts, Param, Session};
 use super::values::Privileges;
 
 /// A role, as far as a wish is about it. It has no `Debug`: a verifier is nothing to print.
@@ -57,6 +57,9 @@ pub(super) struct Shared {
     /// The admin login itself.
     pub(super) admin: u32,
 }
+
+/// So few are asked for by name.
+const FEW: usize = 64;
 
 /// The columns of a role, from the catalogue that may be read. `$1` is a list of names.
 fn roles_query(verifiers: bool, facts: &Facts, condition: &str) -> String {
@@ -108,15 +111,36 @@ pub(super) async fn named(
     session: &Session,
     names: &[&str],
 ) -> Result<HashMap<String, Role>, Error> {
-    let sql = roles_query(
-        session.facts.verifiers,
-        &session.facts,
+    by(
+        session,
         "a.rolname::text = ANY($1)",
-    );
-    let rows = session
-        .query("look at the roles", &sql, &[(&names, Type::TEXT_ARRAY)])
-        .await?;
+        &[(&names, Type::TEXT_ARRAY)],
+    )
+    .await
+}
+
+async fn by(
+    session: &Session,
+    condition: &str,
+    params: &[Param<'_>],
+) -> Result<HashMap<String, Role>, Error> {
+    let sql = roles_query(session.facts.verifiers, &session.facts, condition);
+    let rows = session.query("look at the roles", &sql, params).await?;
     rows.iter().map(role).collect()
+}
+
+/// The same by fewer words, where there are `total` roles and these are half of them or more: then the server
+/// is quicker to tell of all than to compare each with a list.
+async fn of_wishes(
+    session: &Session,
+    wishes: &[Wish<'_>],
+    total: usize,
+) -> Result<HashMap<String, Role>, Error> {
+    if wishes.len() >= total.div_ceil(2).max(FEW) {
+        return by(session, "true", &[]).await;
+    }
+    let names: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
+    named(session, &names).await
 }
 
 /// Every role that is not the server's own.
@@ -130,22 +154,19 @@ pub(super) async fn all(session: &Session) -> Result<Vec<(String, Role)>, Error>
     rows.iter().map(role).collect()
 }
 
-/// Looks at everything that is shared, for these wishes.
+/// Looks at everything that is shared, for these wishes: in one round trip, and another one where rights come
+/// by membership.
 pub(super) async fn look(
     cx: &Cx,
     session: &Session,
     wishes: &[Wish<'_>],
     keeper: &str,
+    total: usize,
 ) -> Result<Shared, Error> {
-    let mut names: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut shared = Shared {
-        roles: named(session, &names).await?,
-        ..Shared::default()
-    };
-    cx.progress();
-    shared.read_databases(session, wishes, keeper).await?;
+    let mut shared = Shared::default();
+    let databases = shared.read_databases(session, wishes, keeper);
+    let (roles, ()) = tokio::try_join!(of_wishes(session, wishes, total), databases)?;
+    shared.roles = roles;
     cx.progress();
     shared.read_exceptions(session, wishes).await?;
     cx.progress();
@@ -153,6 +174,7 @@ pub(super) async fn look(
 }
 
 impl Shared {
+    /// A privilege comes as one row with everybody who has it.
     async fn read_databases(
         &mut self,
         session: &Session,
@@ -160,28 +182,19 @@ impl Shared {
         keeper: &str,
     ) -> Result<(), Error> {
         const WHAT: &str = "look at the databases";
-        let mut names: Vec<&str> = wishes
-            .iter()
-            .map(|w| w.values().database.as_str())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut oids: Vec<u32> = self.roles.values().map(|role| role.oid).collect();
-        oids.push(0);
+        let all = wishes.iter().map(|w| w.values().database.as_str());
+        let names: BTreeSet<&str> = all.collect();
+        let names: Vec<&str> = names.into_iter().collect();
         let sql = "SELECT d.oid, d.datname::text, d.datdba, pg_get_userbyid(d.datdba)::text, \
-                     d.datallowconn, e.grantee, e.privilege_type, \
-                     (SELECT oid FROM pg_roles WHERE rolname::text = $3), \
+                     d.datallowconn, e.p, e.who, \
+                     (SELECT oid FROM pg_roles WHERE rolname::text = $2), \
                      (SELECT oid FROM pg_roles WHERE rolname = current_user) \
                    FROM pg_database d LEFT JOIN LATERAL ( \
-                     SELECT x.grantee, x.privilege_type \
+                     SELECT x.privilege_type AS p, array_agg(x.grantee) AS who \
                      FROM aclexplode(coalesce(d.datacl, acldefault('d', d.datdba)) || '{}'::aclitem[]) x \
-                     WHERE x.grantee = ANY($2)) e ON true \
+                     GROUP BY 1) e ON true \
                    WHERE d.datname::text = ANY($1)";
-        let params: [super::connect::Param<'_>; 3] = [
-            (&names, Type::TEXT_ARRAY),
-            (&oids, Type::OID_ARRAY),
-            (&keeper, Type::TEXT),
-        ];
+        let params: [Param<'_>; 2] = [(&names, Type::TEXT_ARRAY), (&keeper, Type::TEXT)];
         for row in session.query(WHAT, sql, &params).await? {
             let name: String = column(&row, 1, WHAT)?;
             let database = self.databases.entry(name).or_default();
@@ -189,11 +202,14 @@ impl Shared {
             database.owner = column(&row, 2, WHAT)?;
             database.owner_name = column(&row, 3, WHAT)?;
             database.open = column(&row, 4, WHAT)?;
-            let grantee: Option<u32> = column(&row, 5, WHAT)?;
-            let right: Option<String> = column(&row, 6, WHAT)?;
-            if let (Some(grantee), Some(right)) = (grantee, right) {
-                let rights = database.rights.entry(grantee).or_default();
-                *rights = rights.with(Privs::of(&right));
+            let right: Option<&str> = column(&row, 5, WHAT)?;
+            let grantees: Option<Vec<u32>> = column(&row, 6, WHAT)?;
+            if let (Some(right), Some(grantees)) = (right, grantees) {
+                let right = Privs::of(right);
+                for grantee in grantees {
+                    let rights = database.rights.entry(grantee).or_default();
+                    *rights = rights.with(right);
+                }
             }
             self.keeper = column(&row, 7, WHAT)?;
             self.admin = column(&row, 8, WHAT)?;
@@ -227,7 +243,7 @@ impl Shared {
                      has_database_privilege(t.r, t.d, 'CONNECT') \
                    FROM unnest($1, $2, $3) AS t(r, o, d)";
         let list = Type::OID_ARRAY;
-        let params: [super::connect::Param<'_>; 3] = [
+        let params: [Param<'_>; 3] = [
             (&roles, list.clone()),
             (&owners, list.clone()),
             (&databases, list),

@@ -1,5 +1,6 @@
 //! What the server says of itself, and what hints that it restarted.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mesh_sdk::adapter::Server;
@@ -8,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::adapter::Postgres;
 use super::classify;
-use super::connect::Session;
+use super::session::Session;
 
 /// The first wait before a connection is tried again, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -19,12 +20,16 @@ impl Postgres {
     /// Version, identity, run, and whether it takes writes.
     pub(super) async fn describe(&self, cx: &Cx) -> Result<Server, Error> {
         const WHAT: &str = "ask who the server is";
-        let session = self.endpoint.admin().await?;
+        let sql =
+            "SELECT system_identifier, (SELECT count(*) FROM pg_roles) FROM pg_control_system()";
+        let endpoint = &self.endpoint;
+        let (session, rows) = endpoint.admin_asking(endpoint.home(), sql).await?;
         cx.progress();
-        let sql = "SELECT system_identifier FROM pg_control_system()";
-        let rows = session.simple(WHAT, sql).await?;
         let identity = rows.first().and_then(|row| row.get(0));
         let identity = identity.ok_or_else(|| classify::garbled(WHAT))?;
+        let roles = rows.first().and_then(|row| row.get(1)?.parse().ok());
+        self.roles
+            .store(roles.unwrap_or(usize::MAX), Ordering::Relaxed);
         let mut server = Server::default();
         server.version = format!("PostgreSQL {}", session.facts.version);
         server.identity = Some(identity.to_owned());

@@ -68,8 +68,12 @@ pub struct PostgresOptions {
     pub generated_rounds: u32,
     /// Rounds of the SCRAM verifier of a password that a person chose: 4096 at least.
     pub given_rounds: u32,
-    /// How many connections to the server are open at once, at most; one more waits for hints.
+    /// How many connections to the server work at once, at most; one more waits for hints.
     pub connections: u32,
+    /// How many idle sessions are kept for the next pass, at most, one for each database that is asked; never
+    /// more than an eighth of the server's `max_connections`. 0 keeps none. While one is kept in a database,
+    /// nobody drops, renames or copies that without `FORCE`.
+    pub kept_sessions: u32,
     /// The role that owns what removed logins leave behind. It cannot log in.
     pub keeper: String,
 }
@@ -80,6 +84,7 @@ impl Default for PostgresOptions {
             generated_rounds: 4096,
             given_rounds: 4096,
             connections: 3,
+            kept_sessions: 16,
             keeper: "meshkeeper_keeper".to_owned(),
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -221,16 +221,31 @@ impl PostgresServer {
         }
         self.start_again().await
     }
-    /// Stops it in its tracks: whoever comes anew gets no answer.
+    /// Stops it in its tracks, with the processes of the sessions that are open: nobody gets an answer.
     pub async fn stop(&self) -> Result<()> {
         match &self.process {
-            Some(process) => process.stop().await,
-            None => Err(ServerError::new("it does not run")),
+            Some(process) => process.stop().await?,
+            None => return Err(ServerError::new("it does not run")),
         }
+        self.signal_children(Signal::STOP)
     }
     /// Lets a stopped one go on.
     pub fn go_on(&self) -> Result<()> {
+        self.signal_children(Signal::CONT)?;
         self.signal(Signal::CONT)
+    }
+    /// A child that ended meanwhile needs no signal.
+    fn signal_children(&self, signal: Signal) -> Result<()> {
+        let Some(process) = &self.process else {
+            return Ok(());
+        };
+        let pid = process.pid();
+        let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+        let children = listed.split_whitespace().filter_map(|id| id.parse().ok());
+        for child in children.filter_map(Pid::from_raw) {
+            let _ = kill_process(child, signal);
+        }
+        Ok(())
     }
     fn signal(&self, signal: Signal) -> Result<()> {
         match &self.process {

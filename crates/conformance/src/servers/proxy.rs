@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Fault, Result};
 
@@ -18,6 +19,16 @@ pub struct Proxy {
     fault: Arc<Mutex<Fault>>,
     asked: Asked,
     task: JoinHandle<()>,
+    /// What becomes of the connections that are open.
+    open: watch::Sender<Open>,
+}
+
+/// What becomes of connections that are open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    GoOn,
+    Mute,
+    Cut,
 }
 
 impl Proxy {
@@ -29,10 +40,27 @@ impl Proxy {
         let shared = Arc::clone(&fault);
         let asked = Asked::default();
         let kept = Arc::clone(&asked);
+        let (open, fate) = watch::channel(Open::GoOn);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let fault = shared.lock().map_or(Fault::None, |fault| *fault);
-                tokio::spawn(serve(client, server, fault, Arc::clone(&kept)));
+                let serving = serve(client, server, fault, Arc::clone(&kept));
+                let mut fate = fate.clone();
+                fate.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut serving = std::pin::pin!(serving);
+                    let changed = tokio::select! {
+                        () = &mut serving => return,
+                        changed = fate.changed() => changed,
+                    };
+                    match changed.map(|()| *fate.borrow_and_update()) {
+                        Ok(Open::Cut) => {}
+                        // It stays open until it is cut.
+                        Ok(Open::Mute) => drop(fate.changed().await),
+                        // The proxy is gone, and takes nobody with it.
+                        Ok(Open::GoOn) | Err(_) => serving.await,
+                    }
+                });
             }
         });
         Ok(Self {
@@ -40,6 +68,7 @@ impl Proxy {
             fault,
             asked,
             task,
+            open,
         })
     }
     /// Where clients connect.
@@ -64,6 +93,14 @@ impl Proxy {
         if let Ok(mut now) = self.fault.lock() {
             *now = fault;
         }
+    }
+    /// Cuts the connections that are open, those that say nothing as well.
+    pub fn cut(&self) {
+        let _ = self.open.send(Open::Cut);
+    }
+    /// Has nothing more come back by the connections that are open, as a firewall does that forgot them.
+    pub fn mute(&self) {
+        let _ = self.open.send(Open::Mute);
     }
 }
 
@@ -97,14 +134,14 @@ async fn serve(client: TcpStream, server: u16, fault: Fault, asked: Asked) {
             kept.extend_from_slice(bytes);
         }
     };
-    let requests = tokio::spawn(hand_on(from_client, to_server, usize::MAX, keep));
+    // Dropped, it ends with the connection.
+    let mut requests = JoinSet::new();
+    requests.spawn(hand_on(from_client, to_server, usize::MAX, keep));
     let answers = hand_on(from_server, to_client, most, |_| ()).await;
     if stalls && answers.is_some() {
         // Both ends stay open until the client gives up.
-        let _ = requests.await;
-        return;
+        requests.join_next().await;
     }
-    requests.abort();
 }
 
 /// Hands on until the end, or until `most` bytes went over: then it gives both halves back.

@@ -330,5 +330,7 @@ impl Bench for PostgresBench {
     }
     fn fault(&self, fault: Fault) {
         self.proxy.set(fault);
+        // What was kept from before would not meet it.
+        self.proxy.cut();
     }
 }

@@ -4,6 +4,7 @@ mod access;
 mod bench;
 mod bulk;
 mod cases;
+mod kept;
 mod owner;
 mod reverse;
 mod rights;
