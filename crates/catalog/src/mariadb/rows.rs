@@ -21,7 +21,7 @@ pub(super) enum Table {
     Marks,
 }
 
-/// Rows of three tables. All bytes lie in one piece: two allocations a row were a good part of a look.
+/// Rows of three tables. All bytes lie in one piece, so that no row needs pieces of its own.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     bytes: Vec<u8>,
