@@ -229,8 +229,9 @@ async fn s4_an_envelope_that_was_moved_or_damaged_does_not_open_and_is_not_empty
             consumer: consumer(owner),
         };
         assert_eq!(opened, Err(sealed.clone()), "{sql}");
-        let these = vault.open_these(&provider("cache"), &[(consumer(owner), id.clone())]);
-        assert_eq!(these.await.expect("read"), [Err(sealed.clone())], "{sql}");
+        let which = [(consumer(owner), id.clone())];
+        let these = vault.open_these(&provider("cache"), &which).await;
+        assert_eq!(these.expect("read"), [Err(sealed.clone())], "{sql}");
         // One that does not open does not stop the others.
         let all = vault.open_many(&provider("cache")).await.expect("read");
         assert_eq!(all.len(), 2, "{sql}");
