@@ -229,6 +229,9 @@ async fn s4_an_envelope_that_was_moved_or_damaged_does_not_open_and_is_not_empty
             consumer: consumer(owner),
         };
         assert_eq!(opened, Err(sealed.clone()), "{sql}");
+        let which = [(consumer(owner), id.clone())];
+        let these = vault.open_these(&provider("cache"), &which).await;
+        assert_eq!(these.expect("read"), [Err(sealed.clone())], "{sql}");
         // One that does not open does not stop the others.
         let all = vault.open_many(&provider("cache")).await.expect("read");
         assert_eq!(all.len(), 2, "{sql}");
@@ -315,6 +318,28 @@ async fn h22_many_are_kept_at_once_and_opened_at_once() {
         assert_eq!(kept.secret, Ok(Secret::from(text)));
     }
     assert_eq!(all[600].secret, Ok(Secret::from("password-0-later")));
+    // Some by name, and in the order that was asked for: whoever has none is told so.
+    let asked = ["c7", "none", "c0", "c599"].map(consumer);
+    let newest = vault.newest_of(&provider("cache"), &asked).await;
+    let newest = newest.expect("read");
+    for (consumer, id) in asked.iter().zip(&newest) {
+        let ids = vault.ids(&provider("cache"), consumer).await.expect("read");
+        assert_eq!(ids.first(), id.as_ref(), "{consumer}");
+    }
+    let id = |at: usize| newest[at].clone().expect("one");
+    let which = [
+        (consumer("c0"), id(2)),
+        (consumer("c7"), id(2)),
+        (consumer("c7"), id(0)),
+    ];
+    let opened = vault.open_these(&provider("cache"), &which).await;
+    let wanted = [
+        Ok(Some(Secret::from("password-0-later"))),
+        // Another's.
+        Ok(None),
+        Ok(Some(Secret::from("password-7"))),
+    ];
+    assert_eq!(opened.expect("read"), wanted);
     assert!(
         vault
             .open_many(&provider("other"))

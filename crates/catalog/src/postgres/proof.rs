@@ -197,11 +197,13 @@ pub(super) async fn work(
         .map_or(1, usize::from)
         .min(MOST_CORES);
     let _computing = cx.computing();
+    // A few are shared out evenly, too: no core is done while another has most of them left.
+    let most = GO.min(jobs.len().div_ceil(cores));
     let mut waiting = jobs.into_iter();
     let mut running: FuturesUnordered<JoinHandle<Vec<usize>>> = FuturesUnordered::new();
     loop {
         while running.len() < cores {
-            let go: Vec<Job> = waiting.by_ref().take(GO).collect();
+            let go: Vec<Job> = waiting.by_ref().take(most).collect();
             if go.is_empty() {
                 break;
             }
