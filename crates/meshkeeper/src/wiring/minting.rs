@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
-use mesh_bus::mint;
+use mesh_bus::mint::{self, Naming};
 use mesh_sdk::bus::{Bucket, Expect, Fault, Put, Write};
 use mesh_sdk::harness::{Mint, MintFault, Minted};
 use mesh_sdk::vault::{SecretId, Vault, VaultFault};
@@ -90,13 +90,14 @@ impl Secrets {
         consumer: &ConsumerName,
     ) -> Result<(Option<SecretId>, Secret), MintFault> {
         let kept = self.vault.ids(provider, consumer).await.map_err(not_now)?;
-        match kept.into_iter().next() {
-            Some(id) => {
+        // Whoever has a version does not come here.
+        match mint::naming(None, kept.into_iter().next()) {
+            Naming::InForce(id) | Naming::Name(id) => {
                 let opened = self.vault.open(provider, consumer, &id).await;
                 let secret = self.shown(opened)?;
                 Ok((Some(id), secret))
             }
-            None => {
+            Naming::Make => {
                 let secret = mint::password(mint::os_random).map_err(not_now)?;
                 Ok((None, secret))
             }
@@ -134,11 +135,12 @@ impl Secrets {
         }
         let puts = self.bus.put_each(Bucket::Version, writes).await?;
         for ((consumer, id, _), put) in naming.iter().zip(puts) {
-            let winner = match put {
-                Put::Done(_) => continue,
+            let found = match put {
+                Put::Done(_) => None,
                 Put::Conflict | Put::Unknown => self.version(provider, consumer).await?,
             };
-            if winner.is_some_and(|stored| stored.id != *id) {
+            let found = found.map(|stored| stored.id);
+            if mint::fate(id, put, found.as_ref()) == mint::Fate::Lost {
                 self.vault.discard(provider, consumer, id).await?;
             }
         }
