@@ -101,12 +101,11 @@ async fn measure(told: &Told<'_>, bus: &dyn Bus, entries: usize, size: &dyn Fn()
     let start = Instant::now();
     let list = bus.list(Bucket::Record, &Key::everything()).await;
     assert_eq!(list.expect("list").entries.len(), entries);
-    let each = start.elapsed().mul_f64(100_000.0 / entries.max(1) as f64);
-    let how = format!("{entries} read, reckoned for 100,000");
+    let millis = start.elapsed().as_millis();
     told.line(
-        "a whole list of 100,000",
-        format!("{:.2} s", each.as_secs_f64()),
-        &how,
+        &format!("a whole list of {entries}"),
+        format!("{millis} ms"),
+        "every record",
     );
     let start = Instant::now();
     for n in 0..singles {
@@ -168,7 +167,6 @@ async fn embedded(entries: usize) {
 async fn seal(told: &Told<'_>, folder: &Path, entries: usize) {
     use mesh_bus::vault::{KeySource, SealedVault};
     use mesh_sdk::name::{ConsumerName, ProviderName};
-    use mesh_sdk::vault::Vault;
     let vault = SealedVault::open(folder, &KeySource::Folder).expect("open");
     let cache = ProviderName::new("cache").expect("name");
     let one = |n: usize| {

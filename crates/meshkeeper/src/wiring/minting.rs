@@ -17,7 +17,7 @@ use crate::manifest::Manifest;
 /// Up to so many versions are read one by one.
 const FEW: usize = 64;
 
-type Outcome = Result<Secret, MintFault>;
+pub(super) type Outcome = Result<Secret, MintFault>;
 
 fn not_now(why: impl std::fmt::Display) -> MintFault {
     MintFault::NotNow(why.to_string())
@@ -27,7 +27,11 @@ impl Secrets {
     /// New passwords for consumers that no store knows, one outcome for each. Where another process was
     /// faster, its password counts. A secret without a version (the store was wiped, or a crash came
     /// between the two) is used and not made twice (B-6).
-    async fn mint_many(&self, provider: &ProviderName, consumers: &[ConsumerName]) -> Vec<Outcome> {
+    pub(super) async fn mint_many(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Vec<Outcome> {
         let all_fail = |fault: MintFault| consumers.iter().map(|_| Err(fault.clone())).collect();
         let versions = match self.versions_of(provider, consumers).await {
             Ok(versions) => versions,
@@ -120,7 +124,7 @@ impl Secrets {
     }
 
     /// Makes sealed secrets the versions where there are none. A loser is thrown away.
-    async fn name_new(
+    pub(super) async fn name_new(
         &self,
         provider: &ProviderName,
         naming: &[(ConsumerName, SecretId, Secret)],

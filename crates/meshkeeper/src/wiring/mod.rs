@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod fleet;
 pub mod hints;
 pub mod installation;
+mod kept;
 pub mod keyname;
 pub mod link;
 pub mod memory;
