@@ -2,6 +2,7 @@
 
 mod ansible;
 mod bulk;
+mod bus;
 mod client;
 mod gap;
 mod page;
@@ -24,13 +25,13 @@ pub(crate) struct Args {
     /// Small sizes, in about a minute, and no page is written
     #[arg(long)]
     quick: bool,
-    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `bulk-postgres`, `ansible`, …
+    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `bulk-postgres`, `ansible`, `bus`, …
     #[arg(long)]
     only: Option<String>,
     /// Measure this program, and do not build one
     #[arg(long)]
     program: Option<PathBuf>,
-    /// Write docs/performance.md even where only a part was measured
+    /// Write docs/performance.md and docs/scale.md even where only a part was measured
     #[arg(long)]
     page: bool,
 }
@@ -77,6 +78,12 @@ const QUICK: [Scene; 3] = [
 /// Measures; every child is ended, every folder removed.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let root = root::workspace()?;
+    if args.only.as_deref().is_none_or(|only| only == "bus") {
+        bus(args, &root)?;
+    }
+    if args.only.as_deref() == Some("bus") {
+        return Ok(true);
+    }
     let mesh = match &args.program {
         Some(program) => program.canonicalize()?,
         None => build(&root)?,
@@ -101,6 +108,17 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The bus alone, and its page.
+fn bus(args: &Args, root: &Path) -> Result<()> {
+    let figures = bus::all(root, args.quick)?;
+    figures.iter().for_each(|one| printer::line(&one.line()));
+    if args.page || (!args.quick && args.only.is_none()) {
+        let table = bus::table(&head(root)?, &figures);
+        page::put(&root.join("docs/scale.md"), "bus", &table)?;
+    }
+    Ok(())
 }
 
 /// Each table of the page by its name; those without a row are left as they are.

@@ -1,5 +1,7 @@
-//! New passwords. The random bytes come from outside, so that a test can give them.
+//! New passwords, and the rules by which one of them comes into force (H-22). The random bytes come from
+//! outside, so that a test can give them.
 
+use mesh_sdk::bus::Put;
 use mesh_sdk::secret::Secret;
 use zeroize::Zeroizing;
 
@@ -37,6 +39,48 @@ pub fn password(
 /// Fills a buffer from the system's random source.
 pub fn os_random(bytes: &mut [u8]) -> Result<(), NoRandom> {
     aws_lc_rs::rand::fill(bytes).map_err(|_| NoRandom)
+}
+
+/// What is to be done for a consumer that needs a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming<I> {
+    /// The bus names a version: it is in force.
+    InForce(I),
+    /// A secret is sealed here that no version names: it is named, and none is made.
+    Name(I),
+    /// There is none: one is made, sealed on the disk, and then named.
+    Make,
+}
+
+/// Decides by the version that the bus names and the newest secret that is sealed here.
+pub fn naming<I>(version: Option<I>, kept: Option<I>) -> Naming<I> {
+    match (version, kept) {
+        (Some(version), _) => Naming::InForce(version),
+        (None, Some(kept)) => Naming::Name(kept),
+        (None, None) => Naming::Make,
+    }
+}
+
+/// What became of a sealed secret that was to be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is the version.
+    InForce,
+    /// Another is: it is thrown away.
+    Lost,
+    /// Not known yet: it is kept, and named again.
+    Open,
+}
+
+/// Judges the write that names `own`. `found` is the version as it was read back, which is needed only
+/// where the write is not done (B-5).
+pub fn fate<I: PartialEq>(own: &I, put: Put, found: Option<&I>) -> Fate {
+    match (put, found) {
+        (Put::Done(_), _) => Fate::InForce,
+        (Put::Conflict | Put::Unknown, Some(found)) if found == own => Fate::InForce,
+        (Put::Conflict | Put::Unknown, Some(_)) => Fate::Lost,
+        (Put::Conflict | Put::Unknown, None) => Fate::Open,
+    }
 }
 
 #[cfg(test)]

@@ -121,6 +121,11 @@ fn word(met: bool) -> String {
 
 /// Puts a table into the page, between the markers of its name.
 pub(super) fn write(page: &Path, name: &str, head: &str, rows: &[Row]) -> Result<()> {
+    put(page, name, &table(head, rows))
+}
+
+/// Puts a text into a page, between the markers of its name.
+pub(super) fn put(page: &Path, name: &str, inner: &str) -> Result<()> {
     let (begin, end) = (marker(name, "begin"), marker(name, "end"));
     let text = std::fs::read_to_string(page).with_context(|| format!("{}", page.display()))?;
     let (before, rest) = text
@@ -129,10 +134,7 @@ pub(super) fn write(page: &Path, name: &str, head: &str, rows: &[Row]) -> Result
     let (_, after) = rest
         .split_once(&end)
         .context("the page has no marker to end at")?;
-    std::fs::write(
-        page,
-        format!("{before}{begin}\n{}\n{end}{after}", table(head, rows)),
-    )?;
+    std::fs::write(page, format!("{before}{begin}\n{inner}\n{end}{after}"))?;
     Ok(())
 }
 

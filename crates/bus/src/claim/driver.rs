@@ -1,6 +1,7 @@
 //! Carries out what the rules say: reads, writes, waits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Put, Write};
@@ -13,6 +14,8 @@ use super::{Ask, BEAT, Holder, Lease, STOP_AFTER};
 
 /// How often a candidate looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// Numbers for what candidates of this process write.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// What came of asking for a lease.
 pub enum Answer {
@@ -50,7 +53,8 @@ pub async fn take(bus: Arc<dyn Bus>, ask: Ask) -> Result<Answer, Fault> {
     let mut candidate = Candidate::new(me, patience);
     loop {
         let found = read(bus.as_ref(), &lease).await?;
-        let attempt = match candidate.saw(found.as_ref(), began.elapsed()) {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let attempt = match candidate.saw(found.as_ref(), began.elapsed(), number) {
             Step::Wait => {
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -84,7 +88,7 @@ pub async fn take(bus: Arc<dyn Bus>, ask: Ask) -> Result<Answer, Fault> {
 fn hold(bus: Arc<dyn Bus>, lease: Lease, tenure: Tenure, began: Instant) -> Claim {
     let (tell, lost) = watch::channel(false);
     let (stop, stopped) = watch::channel(false);
-    let (moves, sure) = watch::channel(tenure.sure());
+    let (moves, sure) = watch::channel(tenure.sure);
     let fence = tenure.fence();
     let holding = Holding {
         bus,
@@ -173,7 +177,7 @@ impl Holding {
             let loss = match beaten.unwrap_or(Beaten::Unsure) {
                 Beaten::Lost(loss) => Err(loss),
                 Beaten::Sure | Beaten::Unsure | Beaten::ReadBack => {
-                    self.sure.send_replace(self.tenure.sure());
+                    self.sure.send_replace(self.tenure.sure);
                     self.tenure.goes_on(self.began.elapsed())
                 }
             };
@@ -216,14 +220,13 @@ impl Holding {
         }
     }
     async fn write_and_read_back(&mut self) -> Result<Beaten, Fault> {
-        let when = self.began.elapsed();
-        let attempt = self.tenure.next();
+        let attempt = self.tenure.next(self.began.elapsed());
         let put = write(self.bus.as_ref(), &self.lease, &attempt).await?;
-        match self.tenure.wrote(&attempt.stored, when, put) {
+        match self.tenure.wrote(&attempt.stored, put) {
             Beaten::ReadBack => {
                 let found = read(self.bus.as_ref(), &self.lease).await?;
                 let tenure = &mut self.tenure;
-                Ok(tenure.read_back(&attempt.stored, when, found.as_ref()))
+                Ok(tenure.read_back(&attempt.stored, found.as_ref()))
             }
             beaten => Ok(beaten),
         }

@@ -38,7 +38,7 @@ pub struct Stored {
     pub holder: Option<Holder>,
     /// Grows with each holder.
     pub fence: u64,
-    /// Grows with each beat.
+    /// Another with each write, and growing with each beat.
     pub beat: u64,
 }
 
@@ -63,12 +63,14 @@ pub struct Attempt {
 /// Who asks for a lease, and what it saw until now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    me: Holder,
-    patience: Duration,
+    /// Who.
+    pub me: Holder,
+    /// So long a holder must be silent.
+    pub patience: Duration,
     /// The holder's revision that was seen first, and when.
-    watched: Option<(Rev, Duration)>,
+    pub watched: Option<(Rev, Duration)>,
     /// Writes without an outcome.
-    unknown: u32,
+    pub unknown: u32,
 }
 
 /// What a candidate does on what it saw.
@@ -105,18 +107,17 @@ impl Candidate {
             unknown: 0,
         }
     }
-    /// It read the lease at `now`.
-    pub fn saw(&mut self, found: Option<&Seen>, now: Duration) -> Step {
+    /// It read the lease at `now`. What it writes gets `number`, which no other write of this process has:
+    /// what is found later tells which try it came from.
+    pub fn saw(&mut self, found: Option<&Seen>, now: Duration, number: u64) -> Step {
         let Some(Seen { rev, stored }) = found else {
-            return self.take(Expect::Absent, 1);
+            return self.take(Expect::Absent, 1, number);
         };
-        let next = stored.fence + 1;
+        let take = || self.take(Expect::At(*rev), stored.fence + 1, number);
         match (&stored.holder, self.watched) {
-            (None, _) => self.take(Expect::At(*rev), next),
+            (None, _) => take(),
             (Some(holder), Some((before, _))) if before != *rev => Step::Refused(holder.clone()),
-            (Some(_), Some((_, since))) if now.saturating_sub(since) >= self.patience => {
-                self.take(Expect::At(*rev), next)
-            }
+            (Some(_), Some((_, since))) if now.saturating_sub(since) >= self.patience => take(),
             (Some(_), Some(_)) => Step::Wait,
             (Some(_), None) => {
                 self.watched = Some((*rev, now));
@@ -124,12 +125,12 @@ impl Candidate {
             }
         }
     }
-    fn take(&self, expect: Expect, fence: u64) -> Step {
+    fn take(&self, expect: Expect, fence: u64, number: u64) -> Step {
         let holder = Some(self.me.clone());
         let stored = Stored {
             holder,
             fence,
-            beat: 0,
+            beat: number,
         };
         Step::Take(Attempt { expect, stored })
     }
@@ -162,11 +163,16 @@ impl Candidate {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tenure {
     /// The value that was surely written last, or was found.
-    stored: Stored,
+    pub stored: Stored,
     /// Its revision.
-    rev: Rev,
+    pub rev: Rev,
     /// When the last write that is surely there was sent.
-    sure: Duration,
+    pub sure: Duration,
+    /// The number of the last beat that was sent. None is sent twice, so that whatever is found tells when
+    /// it was sent.
+    pub last: u64,
+    /// Beats of unknown outcome, and when each was sent.
+    pub open: Vec<(u64, Duration)>,
 }
 
 /// Why a holder stops.
@@ -197,28 +203,27 @@ impl Tenure {
     /// Begins with a write that is there, and was sent at `sent`.
     pub fn new(stored: Stored, rev: Rev, sent: Duration) -> Self {
         Self {
+            last: stored.beat,
             stored,
             rev,
             sure: sent,
+            open: Vec::new(),
         }
     }
     /// How many held it before, and one.
     pub fn fence(&self) -> u64 {
         self.stored.fence
     }
-    /// When the last write that is surely there was sent.
-    pub fn sure(&self) -> Duration {
-        self.sure
-    }
     /// The moment from which nothing is begun.
     pub fn deadline(&self) -> Duration {
         self.sure + STOP_AFTER
     }
-    /// The next beat.
-    pub fn next(&self) -> Attempt {
-        let beat = self.stored.beat + 1;
+    /// The next beat, sent at `now`.
+    pub fn next(&mut self, now: Duration) -> Attempt {
+        self.last += 1;
+        self.open.push((self.last, now));
         let stored = Stored {
-            beat,
+            beat: self.last,
             ..self.stored.clone()
         };
         self.attempt(stored)
@@ -235,32 +240,40 @@ impl Tenure {
         let expect = Expect::At(self.rev);
         Attempt { expect, stored }
     }
-    /// The beat `sent`, sent at `when`, was answered.
-    pub fn wrote(&mut self, sent: &Stored, when: Duration, put: Put) -> Beaten {
+    /// The beat `sent` was answered.
+    pub fn wrote(&mut self, sent: &Stored, put: Put) -> Beaten {
         match put {
-            Put::Done(rev) => self.is_there(sent, rev, when),
+            Put::Done(rev) => {
+                self.is_there(sent, rev);
+                Beaten::Sure
+            }
             // It may be an earlier beat of ours, whose outcome was not known.
             Put::Conflict | Put::Unknown => Beaten::ReadBack,
         }
     }
-    /// The beat `sent`, sent at `when`, was read back.
-    pub fn read_back(&mut self, sent: &Stored, when: Duration, found: Option<&Seen>) -> Beaten {
+    /// The beat `sent` was read back. Another of ours may be there instead, from an earlier try: it counts
+    /// from when *it* was sent, not from when this one was.
+    pub fn read_back(&mut self, sent: &Stored, found: Option<&Seen>) -> Beaten {
         let Some(Seen { rev, stored }) = found else {
             return Beaten::Lost(Loss::Taken);
         };
         if stored.holder != self.stored.holder || stored.fence != self.stored.fence {
             return Beaten::Lost(Loss::Taken);
         }
-        if stored.beat == sent.beat {
-            return self.is_there(sent, *rev, when);
+        // An older one comes from a read that lags behind.
+        if stored.beat > self.stored.beat {
+            self.is_there(stored, *rev);
         }
-        // Ours, and this beat is not there: the next one is sent from here.
-        (self.rev, self.stored) = (*rev, stored.clone());
-        Beaten::Unsure
+        match stored.beat == sent.beat {
+            true => Beaten::Sure,
+            false => Beaten::Unsure,
+        }
     }
-    fn is_there(&mut self, sent: &Stored, rev: Rev, when: Duration) -> Beaten {
-        (self.rev, self.stored, self.sure) = (rev, sent.clone(), when);
-        Beaten::Sure
+    fn is_there(&mut self, found: &Stored, rev: Rev) {
+        (self.rev, self.stored) = (rev, found.clone());
+        let sent = self.open.iter().find(|(beat, _)| *beat == found.beat);
+        self.sure = sent.map_or(self.sure, |(_, sent)| *sent);
+        self.open.retain(|(beat, _)| *beat > found.beat);
     }
     /// The bus did not serve.
     pub fn failed(&self, fault: &Fault) -> Beaten {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
-use mesh_bus::mint;
+use mesh_bus::mint::{self, Naming};
 use mesh_bus::vault::Opened;
 use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Put, Write};
 use mesh_sdk::harness::{Mint, MintFault, Minted};
@@ -16,7 +16,7 @@ use super::secrets::{Known, Secrets, SecretsFault, Stored, missing, unsealed};
 use super::shapes::{Standing, VersionEntry, WishEntry};
 use crate::manifest::Manifest;
 
-type Outcome = Result<Secret, MintFault>;
+pub(super) type Outcome = Result<Secret, MintFault>;
 
 fn not_now(why: impl std::fmt::Display) -> MintFault {
     MintFault::NotNow(why.to_string())
@@ -26,7 +26,11 @@ impl Secrets {
     /// New passwords for consumers that no store knows, one outcome for each. Where another process was
     /// faster, its password counts. A secret without a version (the store was wiped, or a crash came
     /// between the two) is used and not made twice (B-6).
-    async fn mint_many(&self, provider: &ProviderName, consumers: &[ConsumerName]) -> Vec<Outcome> {
+    pub(super) async fn mint_many(
+        &self,
+        provider: &ProviderName,
+        consumers: &[ConsumerName],
+    ) -> Vec<Outcome> {
         let all_fail = |fault: MintFault| consumers.iter().map(|_| Err(fault.clone())).collect();
         let versions = match self.versions_of(provider, consumers).await {
             Ok(versions) => versions,
@@ -110,13 +114,14 @@ impl Secrets {
         consumer: &ConsumerName,
         kept: Option<SecretId>,
     ) -> Result<(Option<SecretId>, Secret), MintFault> {
-        match kept {
-            Some(id) => {
+        // Whoever has a version does not come here.
+        match mint::naming(None, kept) {
+            Naming::InForce(id) | Naming::Name(id) => {
                 let opened = self.vault.open(provider, consumer, &id).await;
                 let secret = self.shown(opened)?;
                 Ok((Some(id), secret))
             }
-            None => {
+            Naming::Make => {
                 let secret = mint::password(mint::os_random).map_err(not_now)?;
                 Ok((None, secret))
             }
@@ -139,7 +144,7 @@ impl Secrets {
     }
 
     /// Makes sealed secrets the versions where there are none. A loser is thrown away.
-    async fn name_new(
+    pub(super) async fn name_new(
         &self,
         provider: &ProviderName,
         naming: &[(ConsumerName, SecretId, Secret)],
@@ -154,11 +159,12 @@ impl Secrets {
         }
         let puts = self.bus.put_each(Bucket::Version, writes).await?;
         for ((consumer, id, _), put) in naming.iter().zip(puts) {
-            let winner = match put {
-                Put::Done(_) => continue,
+            let found = match put {
+                Put::Done(_) => None,
                 Put::Conflict | Put::Unknown => self.version(provider, consumer).await?,
             };
-            if winner.is_some_and(|stored| stored.id != *id) {
+            let found = found.map(|stored| stored.id);
+            if mint::fate(id, put, found.as_ref()) == mint::Fate::Lost {
                 self.vault.discard(provider, consumer, id).await?;
             }
         }

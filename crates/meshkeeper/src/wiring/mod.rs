@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod fleet;
 pub mod hints;
 pub mod installation;
+mod kept;
 pub mod keyname;
 mod leased;
 pub mod link;

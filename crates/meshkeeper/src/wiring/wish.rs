@@ -91,7 +91,12 @@ impl Builder<'_> {
         let mut known: BTreeMap<&ProviderName, HashMap<ConsumerName, Known>> = BTreeMap::new();
         for provider in manifest.providers.keys() {
             let found = match self.secrets {
-                Some(secrets) => secrets.of_provider(provider).await?,
+                Some(secrets) => {
+                    if self.may_write {
+                        secrets.name_kept(provider).await?;
+                    }
+                    secrets.of_provider(provider).await?
+                }
                 None => HashMap::new(),
             };
             known.insert(provider, found);
