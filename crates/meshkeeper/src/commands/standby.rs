@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::notify::Notify;
 use crate::wiring::installation::{Claim, Claiming, Holder, Installation};
-use crate::wiring::watchdog;
+use crate::wiring::watchdog::{self, Watched};
 
 /// Many passwords that are made at once are copied at once.
 const GATHER: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub(super) async fn stand_by(
     installation: Installation,
     me: Holder,
     notify: &Notify,
-    stop: &CancellationToken,
+    (watched, stop): (&Watched, &CancellationToken),
 ) -> Result<Stand, Fault> {
     if !installation.is_shared() {
         return Ok(Stand::Alone(installation));
@@ -39,7 +39,7 @@ pub(super) async fn stand_by(
     let answer = tokio::select! {
         answer = my_turn(&installation, me) => answer?,
         fault = keep_ready(&installation) => return Err(fault),
-        () = is_alive(notify) => return Ok(Stand::Stopped),
+        () = watches(watched, notify, stop) => return Ok(Stand::Stopped),
         () = stop.cancelled() => return Ok(Stand::Stopped),
     };
     let claim = Arc::new(answer);
@@ -50,12 +50,10 @@ pub(super) async fn stand_by(
     Ok(Stand::Mine(installation.under(&claim), claim))
 }
 
-/// Says for ever that this process goes on.
-async fn is_alive(notify: &Notify) {
-    loop {
-        notify.alive();
-        tokio::time::sleep(watchdog::EVERY).await;
-    }
+/// Judges what the other hosts do, and says with each look that this process goes on.
+async fn watches(watched: &Watched, notify: &Notify, stop: &CancellationToken) {
+    notify.alive();
+    watchdog::watch(watched.clone(), || notify.alive(), stop.clone()).await;
 }
 
 async fn my_turn(installation: &Installation, me: Holder) -> Result<Claim, Fault> {

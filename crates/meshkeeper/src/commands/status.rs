@@ -199,7 +199,7 @@ fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time
 
 fn loop_row(cx: &Context<'_>, one: &LoopView, now: Time) -> [String; 7] {
     let tone = match one.state {
-        "late" | "closed" => Tone::Bad,
+        "late" | "stuck" | "closed" => Tone::Bad,
         _ => Tone::Good,
     };
     let next = one.next_pass.map_or("-".to_owned(), |at| {

@@ -23,8 +23,11 @@ use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
 use crate::wiring::daemon::{Daemon, Outside};
 use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
-use crate::wiring::oneshot::RunFault;
-use crate::wiring::watchdog;
+use crate::wiring::oneshot::{RunFault, read_lock};
+use crate::wiring::alive::{self, Alive};
+use crate::wiring::watchdog::local::Local;
+use crate::wiring::watchdog::signs::Pulses;
+use crate::wiring::watchdog::{self, Watched};
 
 /// How long a `mesh apply` that runs here is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -88,6 +91,7 @@ async fn serve(
     let mut installation = opened.map_err(told)?;
     let metrics = Arc::new(api::Metrics::default());
     let shown: Arc<RwLock<Arc<dyn Bus>>> = Arc::new(RwLock::new(Arc::clone(&installation.bus)));
+    let local = Arc::new(Local::default());
     let served = match args.listen {
         Some(address) => {
             let served = Served {
@@ -95,6 +99,7 @@ async fn serve(
                 mesh: manifest.mesh.to_string(),
                 clock: online.clock,
                 metrics: Arc::clone(&metrics),
+                local: Arc::clone(&local),
             };
             Some(api::listen(address, served, online.stop.clone()).await?)
         }
@@ -104,7 +109,8 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify)).await;
+        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify, &local));
+        let outcome = outcome.await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),
@@ -117,7 +123,8 @@ async fn serve(
         {
             manifest = Arc::new(new);
         }
-        let Some(again) = open_again(cx, online, &manifest, &notify).await else {
+        local.opened_anew();
+        let Some(again) = open_again(cx, online, &manifest, (&notify, &local)).await else {
             break Ok(());
         };
         installation = again;
@@ -140,7 +147,7 @@ async fn open_again(
     cx: &Context<'_>,
     online: &Online,
     manifest: &Manifest,
-    notify: &Notify,
+    (notify, local): (&Notify, &Local),
 ) -> Option<Installation> {
     notify.status("waits for the bus");
     loop {
@@ -151,7 +158,10 @@ async fn open_again(
         }
         match online.open_for(&cx.settings.data, manifest).await {
             Ok(installation) => return Some(installation),
-            Err(fault) => warn!("the bus cannot be used, and nothing is done without it: {fault}"),
+            Err(fault) => {
+                warn!("the bus cannot be used, and nothing is done without it: {fault}");
+                local.not_opened(online.clock.now(), &fault);
+            }
         }
     }
 }
@@ -162,12 +172,21 @@ async fn turn(
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    (observer, notify): (&Arc<dyn Observer>, &Notify),
+    (observer, notify, local): (&Arc<dyn Observer>, &Notify, &Arc<Local>),
 ) -> Result<(), RunFault> {
     let me = online.holder(cx, Runner::Daemon);
     let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
     let stop = online.stop.child_token();
-    let (installation, claim) = match stand_by(installation, me, notify, &stop).await? {
+    let watched = Watched {
+        bus: Arc::clone(&installation.bus),
+        servers: installation.servers(),
+        clock: online.clock,
+        pulses: Arc::default(),
+        local: Arc::clone(local),
+        alive: Arc::default(),
+    };
+    let stood = stand_by(installation, me, notify, (&watched, &stop)).await?;
+    let (installation, claim) = match stood {
         Stand::Alone(installation) => (installation, None),
         Stand::Mine(installation, claim) => (installation, Some(claim)),
         Stand::Stopped => return Ok(()),
@@ -193,6 +212,7 @@ async fn turn(
         Arc::new(installation),
         Arc::clone(manifest),
         (observers, notify.clone(), stop),
+        watched,
     );
     let outcome = outcome.await;
     if let Some(ends) = ends {
@@ -210,18 +230,25 @@ async fn act(
     online: &Online,
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
-    (observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
+    (mut observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
+    watched: Watched,
 ) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let bus = manifest.bus.clone();
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-    let watched = Arc::clone(&installation.bus);
+    let watched = Watched {
+        bus: Arc::clone(&installation.bus),
+        pulses: Arc::new(Pulses::default()),
+        alive: Arc::new(Alive::default()),
+        ..watched
+    };
+    observers.push(Arc::clone(&watched.pulses) as Arc<dyn Observer>);
     let daemon = Daemon::start(
         installation,
         manifest,
         clock,
-        scrubber,
+        Arc::clone(&scrubber),
         observers,
         stop.clone(),
     );
@@ -230,7 +257,16 @@ async fn act(
     notify.ready();
     notify.status("has the loops");
     let stopping = notify.clone();
-    let watching = watchdog::watch(watched, clock, move || notify.alive(), stop.clone());
+    let manifest = daemon.manifest();
+    let to = move || read_lock(&manifest).alive.clone();
+    let telling = alive::tell(
+        Arc::clone(&watched.alive),
+        to,
+        (clock, scrubber),
+        stop.clone(),
+    );
+    let telling = tokio::spawn(telling);
+    let watching = watchdog::watch(watched, move || notify.alive(), stop.clone());
     let watching = tokio::spawn(watching);
     let (door, outside) = mpsc::channel(WAITING);
     let (hup, again) = (watch.trigger(), watch.trigger());
@@ -242,6 +278,7 @@ async fn act(
     stop.cancel();
     drop(following.await);
     drop(watching.await);
+    drop(telling.await);
     outcome
 }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::decide::alive::SILENT_AFTER;
 use mesh_sdk::decide::{
     Last, Phase, Record, ServerRecord, Settings, State, Strangers, Unknown, Wanted, state_of,
 };
+use mesh_sdk::harness::beat::{self, Beat};
 use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
@@ -207,13 +209,30 @@ pub async fn loops(
                 ),
                 None => None,
             };
-            loops.push((
-                view_of(name, provider, record.as_ref(), now, daemon),
-                record,
-            ));
+            let mut view = view_of(name, provider, record.as_ref(), now, daemon);
+            if view.state == "late" {
+                // In a pass that takes long it beats.
+                let beat = bus.get(Bucket::Loop, &Beat::key(name)).await?;
+                let beat = beat.and_then(|e| serde_json::from_slice::<Beat>(&e.value).ok());
+                view.state = beat.map_or("late", |beat| in_a_pass(&beat, view.last_pass, now));
+            }
+            loops.push((view, record));
         }
     }
     Ok(loops)
+}
+
+/// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times
+/// are those of the host that has it.
+fn in_a_pass(beat: &Beat, last_pass: Option<Time>, now: Time) -> &'static str {
+    let millis = Duration::from_millis;
+    if Some(beat.at) < last_pass || now > beat.at + millis(beat.due) + SILENT_AFTER {
+        "late"
+    } else if now > beat.done_at + millis(beat.bound) {
+        "stuck"
+    } else {
+        "running"
+    }
 }
 
 fn view_of(
@@ -223,13 +242,12 @@ fn view_of(
     now: Time,
     daemon: bool,
 ) -> LoopView {
-    let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
     let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
     let state = match next_pass {
         _ if provider.closed.is_some() => "closed",
         _ if !daemon => "stopped",
         None => "waiting",
-        Some(at) if now > at + slack => "late",
+        Some(at) if now > at + beat::EVERY + SILENT_AFTER => "late",
         Some(_) => "running",
     };
     LoopView {

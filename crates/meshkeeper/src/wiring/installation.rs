@@ -407,6 +407,13 @@ impl Installation {
             Store::Nats(bus) => vec![Arc::new(Hints(Arc::clone(bus)))],
         }
     }
+    /// The same bus, where it is one of NATS servers.
+    pub fn servers(&self) -> Option<Arc<JetstreamBus>> {
+        match &self.store {
+            Store::Embedded(_) => None,
+            Store::Nats(bus) => Some(Arc::clone(bus)),
+        }
+    }
     /// Asks for the one right to act on a bus that several hosts share. `None`: there are no others.
     pub async fn claim(&self, me: Holder) -> Result<Option<Claiming>, Fault> {
         match self.is_shared() {

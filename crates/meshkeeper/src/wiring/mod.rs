@@ -4,6 +4,7 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
+pub mod alive;
 mod canary;
 pub mod claimed;
 pub mod copies;
