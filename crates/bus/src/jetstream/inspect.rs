@@ -139,7 +139,9 @@ impl JetstreamBus {
             }
             let stream = stream.clone();
             match info {
-                Ok(info) => seen.findings.extend(self.judge_stream(names, &info, stream)),
+                Ok(info) => seen
+                    .findings
+                    .extend(self.judge_stream(names, &info, stream)),
                 Err(Trouble::Refused(refused)) if refused.meaning() == Meaning::NoStream => {
                     let times = missing.fetch_add(1, Ordering::Relaxed) + 1;
                     if clustered && times < MISSING {

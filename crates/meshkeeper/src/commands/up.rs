@@ -21,10 +21,11 @@ use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest};
 use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
+use crate::wiring::alive::{self, Alive};
 use crate::wiring::daemon::{Daemon, Outside};
+use crate::wiring::health::HealthKeeper;
 use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::{RunFault, read_lock};
-use crate::wiring::alive::{self, Alive};
 use crate::wiring::watchdog::local::Local;
 use crate::wiring::watchdog::signs::Pulses;
 use crate::wiring::watchdog::{self, Watched};
@@ -81,6 +82,12 @@ async fn my_turn(online: &Online, folder: &Path) -> Result<std::fs::File, Fault>
     }
 }
 
+/// What a process knows whatever becomes of its bus.
+struct Kept {
+    local: Arc<Local>,
+    health: Option<Arc<HealthKeeper>>,
+}
+
 async fn serve(
     cx: &Context<'_>,
     online: &Online,
@@ -91,7 +98,12 @@ async fn serve(
     let mut installation = opened.map_err(told)?;
     let metrics = Arc::new(api::Metrics::default());
     let shown: Arc<RwLock<Arc<dyn Bus>>> = Arc::new(RwLock::new(Arc::clone(&installation.bus)));
-    let local = Arc::new(Local::default());
+    let kept = Kept {
+        local: Arc::default(),
+        health: installation
+            .is_shared()
+            .then(|| Arc::new(HealthKeeper::new(&installation.folder))),
+    };
     let served = match args.listen {
         Some(address) => {
             let served = Served {
@@ -99,7 +111,7 @@ async fn serve(
                 mesh: manifest.mesh.to_string(),
                 clock: online.clock,
                 metrics: Arc::clone(&metrics),
-                local: Arc::clone(&local),
+                local: Arc::clone(&kept.local),
             };
             Some(api::listen(address, served, online.stop.clone()).await?)
         }
@@ -109,7 +121,13 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify, &local));
+        let outcome = turn(
+            cx,
+            online,
+            installation,
+            &manifest,
+            (&observer, &notify, &kept),
+        );
         let outcome = outcome.await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
@@ -123,8 +141,8 @@ async fn serve(
         {
             manifest = Arc::new(new);
         }
-        local.opened_anew();
-        let Some(again) = open_again(cx, online, &manifest, (&notify, &local)).await else {
+        kept.local.opened_anew();
+        let Some(again) = open_again(cx, online, &manifest, (&notify, &kept)).await else {
             break Ok(());
         };
         installation = again;
@@ -147,7 +165,7 @@ async fn open_again(
     cx: &Context<'_>,
     online: &Online,
     manifest: &Manifest,
-    (notify, local): (&Notify, &Local),
+    (notify, kept): (&Notify, &Kept),
 ) -> Option<Installation> {
     notify.status("waits for the bus");
     loop {
@@ -160,7 +178,11 @@ async fn open_again(
             Ok(installation) => return Some(installation),
             Err(fault) => {
                 warn!("the bus cannot be used, and nothing is done without it: {fault}");
-                local.not_opened(online.clock.now(), &fault);
+                let now = online.clock.now();
+                kept.local.not_opened(now, &fault);
+                if let Some(health) = &kept.health {
+                    health.tried(now);
+                }
             }
         }
     }
@@ -172,7 +194,7 @@ async fn turn(
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    (observer, notify, local): (&Arc<dyn Observer>, &Notify, &Arc<Local>),
+    (observer, notify, kept): (&Arc<dyn Observer>, &Notify, &Kept),
 ) -> Result<(), RunFault> {
     let me = online.holder(cx, Runner::Daemon);
     let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
@@ -182,8 +204,9 @@ async fn turn(
         servers: installation.servers(),
         clock: online.clock,
         pulses: Arc::default(),
-        local: Arc::clone(local),
+        local: Arc::clone(&kept.local),
         alive: Arc::default(),
+        health: kept.health.clone(),
     };
     let stood = stand_by(installation, me, notify, (&watched, &stop)).await?;
     let (installation, claim) = match stood {
@@ -244,6 +267,9 @@ async fn act(
         ..watched
     };
     observers.push(Arc::clone(&watched.pulses) as Arc<dyn Observer>);
+    if let Some(health) = &watched.health {
+        observers.push(Arc::clone(health) as Arc<dyn Observer>);
+    }
     let daemon = Daemon::start(
         installation,
         manifest,

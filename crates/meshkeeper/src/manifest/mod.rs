@@ -8,8 +8,8 @@
 //! [`read`] and [`parse`] answer a [`Reading`]; [`Manifest`] is what the program works with.
 
 mod across;
-mod alive;
 mod addresses;
+mod alive;
 mod auth;
 mod bus;
 mod consumer;

@@ -15,7 +15,9 @@ use super::pieces::{self, Pieces};
 use super::provider::Provider;
 use super::server::{self, Context};
 use super::source::Source;
-use super::{AliveTo, BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, alive, bus};
+use super::{
+    AliveTo, BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, alive, bus,
+};
 use crate::errors::{Problem, Problems, Scope, Weight};
 
 /// The largest manifest that is read, in bytes.

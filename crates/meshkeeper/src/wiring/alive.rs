@@ -47,7 +47,9 @@ impl Alive {
     /// Whether it looked a moment ago, and found that.
     pub fn is_well(&self, now: Time) -> bool {
         let fresh = watchdog::EVERY * 3;
-        self.state().well_at.is_some_and(|at| now.since(at) <= fresh)
+        self.state()
+            .well_at
+            .is_some_and(|at| now.since(at) <= fresh)
     }
     /// That the monitor could not be told, once that is more than chance.
     pub fn untold(&self) -> Option<Fact> {

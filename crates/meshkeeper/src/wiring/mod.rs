@@ -10,6 +10,7 @@ pub mod claimed;
 pub mod copies;
 pub mod daemon;
 pub mod fleet;
+pub mod health;
 pub mod hints;
 pub mod installation;
 pub mod keyname;

@@ -29,7 +29,7 @@ pub struct Sign {
     /// How many were not asked for three passes, while others were; none where that cannot be told.
     pub starved: Option<usize>,
     /// What shows that the process which has the loop goes on, where something does: other number than
-    /// before, and within how long.
+    /// before, and after how long without one it surely acts no more.
     pub process: Option<(u64, Duration)>,
 }
 
@@ -113,8 +113,8 @@ impl Watched {
             return Verdict::TooEarly;
         };
         let halted = now.since(self.process_at);
-        if let Some((_, due)) = sign.process
-            && halted > due + SILENT_AFTER
+        if let Some((_, within)) = sign.process
+            && halted > within
         {
             return Verdict::Silent(halted);
         }
@@ -233,15 +233,15 @@ mod tests {
     fn b8_a_process_that_stands_still_makes_its_loops_silent_before_their_beat_is_due() {
         let mut judge = Judge::default();
         let held = |beat: u64| Sign {
-            process: Some((beat, Duration::from_secs(5))),
+            process: Some((beat, Duration::from_secs(25))),
             due: Duration::from_secs(3600),
             ..HEALTHY
         };
         look(&mut judge, 0, Some(held(1)));
         look(&mut judge, 5, Some(held(2)));
-        assert_eq!(look(&mut judge, 45, Some(held(2))), Verdict::TooEarly);
-        let silent = look(&mut judge, 46, Some(held(2)));
-        assert_eq!(silent, Verdict::Silent(Duration::from_secs(41)));
+        assert_eq!(look(&mut judge, 30, Some(held(2))), Verdict::TooEarly);
+        let silent = look(&mut judge, 31, Some(held(2)));
+        assert_eq!(silent, Verdict::Silent(Duration::from_secs(26)));
         // Another process has it now.
         assert_eq!(look(&mut judge, 50, Some(held(9))), Verdict::TooEarly);
     }

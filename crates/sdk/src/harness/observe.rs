@@ -33,7 +33,8 @@ impl Provisioner {
     pub(super) fn note_how_each_stands(&mut self) {
         let slots = self.core.slots();
         let new = slots.get(self.stood.len()..).unwrap_or_default();
-        self.stood.extend(new.iter().map(super::super::decide::Slot::state));
+        self.stood
+            .extend(new.iter().map(super::super::decide::Slot::state));
     }
 
     /// Who stands otherwise than after the pass before, or had something happen to it.

@@ -21,7 +21,7 @@ use mesh_sdk::book::Book;
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::{ConditionId, ConditionType, Fact, Reason};
-use mesh_sdk::decide::alive::{Judge, SILENT_AFTER, Verdict};
+use mesh_sdk::decide::alive::{Judge, Verdict};
 use mesh_sdk::decide::conditions::Seen;
 use mesh_sdk::harness::skeleton::Declared;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,7 @@ use tracing::{info, warn};
 use self::local::Local;
 use self::signs::{Pulses, Reader};
 use super::alive::Alive;
+use super::health::HealthKeeper;
 use super::{owner, publish};
 use crate::status;
 
@@ -81,6 +82,8 @@ pub struct Watched {
     pub local: Arc<Local>,
     /// What the outside monitor is told.
     pub alive: Arc<Alive>,
+    /// What is kept for `status --check`, where the bus lies beyond this machine.
+    pub health: Option<Arc<HealthKeeper>>,
 }
 
 /// What a look came to.
@@ -120,10 +123,17 @@ pub async fn watch(watched: Watched, fine: impl Fn() + Send, stop: CancellationT
                 if look.here {
                     fine();
                 }
-                dog.watched.alive.judged(dog.watched.clock.now(), look.all);
+                let now = dog.watched.clock.now();
+                dog.watched.alive.judged(now, look.all);
+                if let Some(health) = &dog.watched.health {
+                    health.looked(dog.watched.bus.as_ref(), now, look.all).await;
+                }
             }
             Err(fault) => {
                 dog.book = None;
+                if let Some(health) = &dog.watched.health {
+                    health.tried(dog.watched.clock.now());
+                }
                 warn!("the watchdog could not look: {fault}");
                 // The bus is away, and that is nothing that a restart would mend.
                 fine();
@@ -164,7 +174,12 @@ impl Watchdog {
         let now = self.watched.clock.now();
         self.watched.local.inspected(now, &seen);
         // What cannot be written now is kept, and shown by this process.
-        drop(self.watched.local.tell(self.watched.bus.as_ref(), now).await);
+        drop(
+            self.watched
+                .local
+                .tell(self.watched.bus.as_ref(), now)
+                .await,
+        );
     }
 
     async fn look(&mut self, now: Time) -> Result<Look, Fault> {
@@ -190,9 +205,11 @@ impl Watchdog {
             .filter_map(|(name, verdict)| fact(name, *verdict))
             .filter(|fact| !is_nobodys(&nobody, &fact.subject))
             .collect();
-        facts.extend(nobody.iter().filter_map(|(name, since)| {
-            since.map(|since| told_of_nobody(name, since))
-        }));
+        facts.extend(
+            nobody
+                .iter()
+                .filter_map(|(name, since)| since.map(|since| told_of_nobody(name, since))),
+        );
         facts.extend(self.watched.alive.untold());
         let judged = |id: &ConditionId| seen(id, &verdicts, &nobody);
         self.tell(bus, now, facts, judged).await?;
@@ -261,9 +278,8 @@ fn fact(name: &str, verdict: Verdict) -> Option<Fact> {
             ConditionType::LoopSilent,
             Reason::NoBeat,
             format!(
-                "it gave no sign of progress for {} s, and that is {} s more than it said",
-                since.as_secs(),
-                SILENT_AFTER.as_secs()
+                "there was no sign of its progress for {} s",
+                since.as_secs()
             ),
         ),
         Verdict::Stuck(since) => (

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use mesh_bus::claim;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::decide::alive::Sign;
 use mesh_sdk::harness::beat::{self, Beat, Pulse, PulseRef};
@@ -97,11 +98,15 @@ impl Reader {
                 let record = self.record(bus, name).await?;
                 let sign = match pulses.last(name) {
                     Some(beat) => Some(near(&beat, record.as_ref())),
-                    None => self.far(bus, name, record, provider).await?.map(|mut sign| {
-                        let held = holder.as_ref().filter(|held| held.somebody);
-                        sign.process = held.map(|held| (held.moved, mesh_bus::claim::BEAT));
-                        sign
-                    }),
+                    None => self
+                        .far(bus, name, record, provider)
+                        .await?
+                        .map(|mut sign| {
+                            let held = holder.as_ref().filter(|held| held.somebody);
+                            sign.process =
+                                held.map(|held| (held.moved, claim::STOP_AFTER + claim::BEAT));
+                            sign
+                        }),
                 };
                 signs.loops.insert(name.clone(), sign);
             }

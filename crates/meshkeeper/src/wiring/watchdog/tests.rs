@@ -40,6 +40,7 @@ impl Ground {
             pulses: Arc::default(),
             local: Arc::default(),
             alive: Arc::default(),
+            health: None,
         };
         let ground = Self {
             dog: Watchdog::of(watched),
@@ -192,9 +193,9 @@ async fn b8_a_holder_that_does_not_beat_makes_its_loops_silent_and_then_nobody_h
         ground.look(0).await;
         ground.holds(key, Some("one"), 2).await;
         ground.look(5).await;
-        ground.look(45).await;
+        ground.look(30).await;
         assert!(ground.told().await.is_empty());
-        ground.look(46).await;
+        ground.look(31).await;
         assert_eq!(ground.told().await, ["LoopSilent cache"]);
         ground.look(96).await;
         let mut told = ground.told().await;
