@@ -120,7 +120,7 @@ impl Text {
 
 /// Whether a value belongs to the bus that it lies on, and not to the installation.
 fn stays(bucket: Bucket, key: &Key) -> bool {
-    bucket == Bucket::Loop && *key == crate::claim::key()
+    bucket == Bucket::Loop && crate::claim::Lease::is_at(key)
 }
 
 /// Writes everything on a bus that nobody writes to meanwhile.

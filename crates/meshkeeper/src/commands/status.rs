@@ -115,7 +115,13 @@ fn from_folder(cx: &Context<'_>, known: &Health, now: Time) -> u8 {
     let (age, tried) = (now.since(known.at), now.since(known.tried));
     let worst = known.worst.as_ref();
     let worst = worst.map(|worst| format!("; {worst}")).unwrap_or_default();
-    let (word, code, why) = if tried > OLD {
+    let (word, code, why) = if known.at == Time::default() {
+        (
+            "UNKNOWN",
+            1,
+            "; the bus did not answer the daemon on this host yet",
+        )
+    } else if tried > OLD {
         (
             "UNKNOWN",
             1,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::claim;
+use mesh_bus::claim::{self, Ask, Lease};
 use mesh_bus::embedded::{EmbeddedBus, Found, Glimpse, Settings};
 use mesh_bus::jetstream::{self, OpenFault, Opened, Role};
 use mesh_bus::vault::{KeySource, SealedVault};
@@ -417,14 +417,17 @@ impl Installation {
     /// Asks for the one right to act on a bus that several hosts share. `None`: there are no others.
     pub async fn claim(&self, me: Holder) -> Result<Option<Claiming>, Fault> {
         match self.is_shared() {
-            true => claim::take(self.store.bus(), me).await.map(Some),
+            true => {
+                let ask = Ask::new(Lease::Installation, me);
+                claim::take(self.store.bus(), ask).await.map(Some)
+            }
             false => Ok(None),
         }
     }
     /// Who holds that right, if there are several hosts.
     pub async fn holder(&self) -> Result<Option<Holder>, Fault> {
         match self.is_shared() {
-            true => claim::holder(self.bus.as_ref()).await,
+            true => claim::holder(self.bus.as_ref(), &Lease::Installation).await,
             false => Ok(None),
         }
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use mesh_bus::claim::{self, Ask, Lease};
 use mesh_bus::embedded::{EmbeddedBus, Glimpse, Settings};
 use mesh_bus::jetstream::{self, Adopted, JetstreamBus, Layout, Made, OpenFault, Role};
 use mesh_bus::transfer::{self, Moved, TransferFault};
@@ -302,7 +303,8 @@ impl Mover<'_> {
         what: impl AsyncFnOnce(&dyn Bus) -> Result<T, MoveFault>,
     ) -> Result<T, MoveFault> {
         let bus = bus as Arc<dyn Bus>;
-        let claim = match mesh_bus::claim::take(Arc::clone(&bus), self.me.clone()).await? {
+        let ask = Ask::new(Lease::Installation, self.me.clone());
+        let claim = match claim::take(Arc::clone(&bus), ask).await? {
             Claiming::Mine(claim) => Arc::new(claim),
             Claiming::Other(other) => {
                 return Err(MoveFault::Busy {

@@ -204,9 +204,16 @@ fn b8_a_deleted_stream_is_told_within_a_minute_and_nothing_is_written_blindly() 
     assert!(shown().0, "{:?}", shown().1);
     assert_eq!((redis.writes(), redis.user("web")), (writes, user.clone()));
     // Made again by a person: told, and everything is as it was.
+    up.stop().ends(0);
     one.mesh(&["bus", "bootstrap"])
         .ends(0)
         .says("made KV_mesh_home");
+    let mut up = one.up(&["--listen", &format!("127.0.0.1:{port}")]);
+    standing(&one, "BusReplaced store", 30);
+    until("it is held", 30, || match one.states() {
+        states if states == ["web=held"] => Ok(()),
+        states => Err(states),
+    });
     until("it is seen gone", 60, || match get(port, "/status") {
         (200, body) if !body.contains("\"BusTampered\"") => Ok(()),
         other => Err(other),
@@ -256,6 +263,13 @@ fn b8_a_bus_without_a_majority_is_told_and_cleared_when_its_servers_are_back() {
     let mut up = one.up(&["--listen", &format!("127.0.0.1:{port}")]);
     settled(&one);
     one.mesh(&["status", "--check"]).ends(0).says("OK: 1 of 1");
+    until("the daemon looked", 30, || {
+        let known = std::fs::read_to_string(one.data().join("health.json"));
+        match known.unwrap_or_default() {
+            known if known.contains("\"all\":1") => Ok(()),
+            known => Err(known),
+        }
+    });
     for n in [1, 2] {
         nats.runtime
             .block_on(nats.cluster.kill9(n))

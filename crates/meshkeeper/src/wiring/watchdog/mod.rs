@@ -40,7 +40,7 @@ pub const OWNER: &str = "watchdog";
 pub const EVERY: Duration = Duration::from_secs(5);
 /// A provider that nobody has for so long is told.
 const NOBODY: Duration = Duration::from_secs(90);
-/// What other judges wrote is read again so many looks later, if nothing is told meanwhile.
+/// What other judges wrote is read again after so many looks, and before something new is told.
 const READ_AGAIN: u32 = 12;
 
 /// What it declares of itself.
@@ -244,10 +244,10 @@ impl Watchdog {
         self.looks = self.looks.wrapping_add(1);
         let known = self.book.as_ref();
         let standing = known.is_some_and(|book| book.ledger().kept().any(|kept| kept.raised));
-        let telling = standing || !facts.is_empty();
+        let begins = !standing && !facts.is_empty();
         let open = match self.book.take() {
             // Another judge may have told of it, or of its end.
-            Some(book) if !telling && !self.looks.is_multiple_of(READ_AGAIN) => book,
+            Some(book) if !begins && !self.looks.is_multiple_of(READ_AGAIN) => book,
             _ => Book::open(bus, OWNER).await?,
         };
         let open = self.book.insert(open);

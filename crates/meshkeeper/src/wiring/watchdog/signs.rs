@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mesh_bus::claim;
+use mesh_bus::claim::{self, Lease};
+use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::decide::alive::Sign;
 use mesh_sdk::harness::beat::{self, Beat, Pulse, PulseRef};
@@ -78,17 +79,11 @@ impl Reader {
                 ours &= pulses.has(name);
             }
         }
-        // Where every loop runs here, nobody else has any.
-        let all = if ours {
-            None
-        } else {
-            holder(bus, &Key::of(&["claim", "installation"])).await?
-        };
         for provider in expected {
-            let holder = match &all {
-                Some(held) => Some(*held),
-                None if ours => None,
-                None => holder(bus, &Key::of(&["lease", provider.provider.as_str()])).await?,
+            // Where every loop runs here, nobody else has any.
+            let holder = match ours {
+                true => None,
+                false => holder(bus, &provider.provider).await?,
             };
             if let Some(held) = &holder {
                 let beats = held.somebody.then_some(held.moved);
@@ -183,8 +178,17 @@ struct Holder {
     moved: u64,
 }
 
-/// As it stands on the bus. None: there is no such lease, and so nobody who should have it.
-async fn holder(bus: &dyn Bus, key: &Key) -> Result<Option<Holder>, Fault> {
+/// Who has a provider, or else the whole installation, as it stands on the bus. None: there is no such lease,
+/// and so nobody who should have it.
+async fn holder(bus: &dyn Bus, provider: &ProviderName) -> Result<Option<Holder>, Fault> {
+    let own = holder_at(bus, &Lease::Provider(provider.clone()).key()).await?;
+    match own {
+        Some(holder) => Ok(Some(holder)),
+        None => holder_at(bus, &Lease::Installation.key()).await,
+    }
+}
+
+async fn holder_at(bus: &dyn Bus, key: &Key) -> Result<Option<Holder>, Fault> {
     #[derive(Deserialize)]
     struct Stored {
         holder: Option<serde::de::IgnoredAny>,
