@@ -160,8 +160,8 @@ impl Reader {
             Duration::from_millis(rests) + beat::EVERY
         };
         Ok(Some(Sign {
-            moved: [last.unsigned_abs(), told[0] ^ told[1]],
-            done: beat.done ^ last.unsigned_abs(),
+            moved: [last.unsigned_abs(), told[0].wrapping_add(told[1])],
+            done: beat.done.wrapping_add(last.unsigned_abs()),
             passing: far.passing,
             due,
             bound: Duration::from_millis(beat.bound),
