@@ -151,7 +151,7 @@ fn b8_a_host_that_stands_still_is_told_by_the_other_within_a_minute() {
     let up = one.up(&[]);
     settled(&one);
     let second = Up::of(two.command(&["up"]));
-    second.says("standing by: `mesh up` there has the loops");
+    second.says("the other hosts that are there");
     stays("in order, nothing is told", Duration::from_secs(15), || {
         let log = second.log();
         (!log.contains("Loop"), log)

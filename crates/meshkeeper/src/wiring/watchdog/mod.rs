@@ -2,7 +2,7 @@
 //! made (B-7, B-8).
 //!
 //! It judges by what it sees move over its own time: the pulses of the loops in this process, what others
-//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, also where that stands by;
+//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, also where that has no loop;
 //! several that find the same raise the same condition. Whether *it* runs is seen by `status`, which
 //! computes the same from the same entries, and by the service manager and the outside monitor, which hear
 //! of it only while all is in order.
