@@ -16,6 +16,7 @@ mod caller;
 mod connect;
 mod desk;
 mod fault;
+mod inspect;
 mod mark;
 mod names;
 mod read;
@@ -46,6 +47,7 @@ pub use caller::{Caller, Rings};
 pub use connect::{Link, Login, Server, Tls};
 pub use desk::{Reply, WORDS};
 pub use fault::OpenFault;
+pub use inspect::{Advisories, Finding, Inspection};
 pub use mark::{Replaced, installation_of};
 pub use names::Names;
 pub use roles::{Lending, Role, lending, permissions};
@@ -78,6 +80,7 @@ pub struct JetstreamBus {
     seat: Arc<Seat>,
     bell: Mutex<Option<Arc<Bell>>>,
     guard: tokio::task::JoinHandle<()>,
+    missing: inspect::Missing,
     reads_only: bool,
 }
 
@@ -205,6 +208,7 @@ impl JetstreamBus {
             guard: tokio::spawn(async move { guarded.guard().await }),
             seat,
             bell: Mutex::new(None),
+            missing: inspect::Missing::default(),
             reads_only,
         };
         let found = verdict.replaced.map_or(Found::Known, Found::Replaced);

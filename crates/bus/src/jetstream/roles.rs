@@ -66,12 +66,14 @@ impl Role {
         }
         allowed
     }
-    /// What it may subscribe to: its own answers; the loops what agents ask, and agents which tasks are open.
+    /// What it may subscribe to: its own answers; the loops what agents ask and what the servers tell of our
+    /// streams; agents which tasks are open.
     pub fn subscribe(self, names: &Names) -> Vec<String> {
         let mut allowed = vec![format!("{}.>", self.inbox(names))];
         match self {
             Role::Agent => allowed.push(names.all_bells()),
             Role::Loops => {
+                allowed.extend(names.advisories());
                 allowed.push(names.all_desk());
                 // What a service tells of itself to `nats micro` and its like.
                 for verb in ["PING", "INFO", "STATS"] {

@@ -10,6 +10,7 @@
 )]
 
 mod agents;
+mod alive;
 mod backends;
 mod braking;
 mod crashing;
