@@ -1,5 +1,5 @@
 //! `mesh up`: all loops until SIGTERM; each finishes its step, then stops. On a bus that several hosts share
-//! it stands by until it is this host's turn, and again when that was lost.
+//! it has those of the providers whose leases it holds.
 
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::Context;
 use super::online::{Online, run_fault, tell_unreadable, told};
-use super::standby::{Stand, stand_by};
+use super::ready;
 use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::errors::Fault;
@@ -24,8 +24,11 @@ use crate::watch::{Change, Pace, Watch};
 use crate::wiring::alive::{self, Alive};
 use crate::wiring::daemon::{Daemon, Outside};
 use crate::wiring::health::HealthKeeper;
-use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
+use crate::wiring::installation::{
+    Holder, Installation, InstallationFault, Runner, Turn, take_turn,
+};
 use crate::wiring::oneshot::{RunFault, read_lock};
+use crate::wiring::sharing::{News, Sharing};
 use crate::wiring::watchdog::local::Local;
 use crate::wiring::watchdog::signs::Pulses;
 use crate::wiring::watchdog::{self, Watched};
@@ -121,14 +124,9 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let outcome = turn(
-            cx,
-            online,
-            installation,
-            &manifest,
-            (&observer, &notify, &kept),
-        );
-        let outcome = outcome.await;
+        let hand_back = args.hand_back;
+        let ears = (&observer, &notify, &kept);
+        let outcome = turn(cx, online, installation, &manifest, (ears, hand_back)).await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),
@@ -188,63 +186,61 @@ async fn open_again(
     }
 }
 
-/// One turn of this host: from when it is the one that acts until it is told to stop, or is not any more.
+/// One turn of this host: until it is told to stop, or can do nothing more on this bus.
 async fn turn(
     cx: &Context<'_>,
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    (observer, notify, kept): (&Arc<dyn Observer>, &Notify, &Kept),
+    ((observer, notify, kept), hand_back): ((&Arc<dyn Observer>, &Notify, &Kept), Duration),
 ) -> Result<(), RunFault> {
-    let me = online.holder(cx, Runner::Daemon);
-    let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
+    let installation = Arc::new(installation);
     let stop = online.stop.child_token();
     let watched = Watched {
         bus: Arc::clone(&installation.bus),
         servers: installation.servers(),
         clock: online.clock,
-        pulses: Arc::default(),
+        pulses: Arc::new(Pulses::default()),
         local: Arc::clone(&kept.local),
-        alive: Arc::default(),
+        alive: Arc::new(Alive::default()),
         health: kept.health.clone(),
     };
-    let stood = stand_by(installation, me, notify, (&watched, &stop)).await?;
-    let (installation, claim) = match stood {
-        Stand::Alone(installation) => (installation, None),
-        Stand::Mine(installation, claim) => (installation, Some(claim)),
-        Stand::Stopped => return Ok(()),
-    };
-    let replaced = installation.replaced.is_some();
-    let ends = claim.clone().map(|claim| {
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = claim.lost() => warn!("this host acts no more: it could not hold its claim"),
-                () = tokio::time::sleep(AS_REPLACED), if replaced => {
-                    info!("the bus that was replaced is opened anew: from now on somebody may be new");
-                }
-            }
-            stop.cancel();
-        })
-    });
     let mut observers = installation.observers();
     observers.push(Arc::clone(observer));
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut among = None;
+    if installation.is_shared() {
+        let me = online.holder(cx, Runner::Daemon);
+        let me: Holder = me.map_err(|_| InstallationFault::NoRandom)?;
+        among = Some(Sharing::start(Arc::clone(&installation.bus), me, hand_back));
+        tasks.spawn(ready::keep_copies(Arc::clone(&installation)));
+        tasks.spawn(known_again(Arc::clone(&installation), stop.clone()));
+    }
     let outcome = act(
         cx.kinds.clone(),
         online,
-        Arc::new(installation),
+        installation,
         Arc::clone(manifest),
         (observers, notify.clone(), stop),
-        watched,
+        (watched, among),
     );
     let outcome = outcome.await;
-    if let Some(ends) = ends {
-        ends.abort();
-    }
-    if let Some(claim) = claim {
-        claim.give_back().await;
-    }
+    tasks.abort_all();
     outcome
+}
+
+/// Ends the turn on a bus that was replaced after a while, so that it is opened as the one that this folder
+/// knows.
+async fn known_again(installation: Arc<Installation>, stop: CancellationToken) {
+    if installation.replaced.is_none() {
+        return;
+    }
+    tokio::time::sleep(AS_REPLACED).await;
+    if let Err(fault) = installation.replacement_told().await {
+        warn!("the data folder does not take up the bus that was replaced: {fault}");
+    }
+    info!("the bus that was replaced is opened anew: from now on somebody may be new");
+    stop.cancel();
 }
 
 /// Runs the loops.
@@ -254,34 +250,23 @@ async fn act(
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
     (mut observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
-    watched: Watched,
+    (watched, among): (Watched, Option<(Sharing, mpsc::UnboundedReceiver<News>)>),
 ) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let bus = manifest.bus.clone();
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-    let watched = Watched {
-        bus: Arc::clone(&installation.bus),
-        pulses: Arc::new(Pulses::default()),
-        alive: Arc::new(Alive::default()),
-        ..watched
-    };
     observers.push(Arc::clone(&watched.pulses) as Arc<dyn Observer>);
     if let Some(health) = &watched.health {
         observers.push(Arc::clone(health) as Arc<dyn Observer>);
     }
-    let daemon = Daemon::start(
-        installation,
-        manifest,
-        clock,
-        Arc::clone(&scrubber),
-        observers,
-        stop.clone(),
-    );
+    let (sharing, news) = among.unzip();
+    let ears = (Arc::clone(&scrubber), observers);
+    let daemon = Daemon::start(installation, manifest, clock, ears, sharing, stop.clone());
     let daemon = daemon.await?;
     info!("up");
     notify.ready();
-    notify.status("has the loops");
+    notify.status("runs");
     let stopping = notify.clone();
     let manifest = daemon.manifest();
     let to = move || read_lock(&manifest).alive.clone();
@@ -298,7 +283,9 @@ async fn act(
     let (hup, again) = (watch.trigger(), watch.trigger());
     let following = tokio::spawn(follow(watch, bus, door, stop.clone()));
     let hanging_up = listen_for_hup(hup);
-    let outcome = daemon.run(outside, Box::new(move || again.fire())).await;
+    let outcome = daemon
+        .run(outside, Box::new(move || again.fire()), news)
+        .await;
     stopping.status("stops its loops");
     hanging_up.abort();
     stop.cancel();

@@ -17,7 +17,7 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::VaultFault;
 use mesh_sdk::{Marker, MeshId, ProviderName, Secret};
 
-use super::claimed::Claimed;
+use super::claimed::{Claimed, Under};
 use super::hints::Hints;
 use super::keyname::{self, Agreed};
 use super::link::link;
@@ -117,6 +117,7 @@ pub enum InstallationFault {
 }
 
 /// The bus that is open, by its kind.
+#[derive(Clone)]
 enum Store {
     Embedded(Arc<EmbeddedBus>),
     Nats(Arc<JetstreamBus>),
@@ -424,6 +425,15 @@ impl Installation {
             false => Ok(None),
         }
     }
+    /// Asks for the right to act on one provider.
+    pub fn lease(
+        &self,
+        provider: &ProviderName,
+        me: Holder,
+    ) -> impl Future<Output = Result<Claiming, Fault>> + Send + use<> {
+        let lease = Lease::Provider(provider.clone());
+        claim::take(self.store.bus(), Ask::new(lease, me))
+    }
     /// Who holds that right, if there are several hosts.
     pub async fn holder(&self) -> Result<Option<Holder>, Fault> {
         match self.is_shared() {
@@ -431,15 +441,22 @@ impl Installation {
             false => Ok(None),
         }
     }
-    /// From now on it writes only while the claim is surely held.
+    /// The same, writing only while a lease is surely held.
     #[must_use]
-    pub fn under(mut self, claim: &Arc<Claim>) -> Self {
-        self.bus = Arc::new(Claimed {
+    pub fn under(&self, claim: &Arc<Claim>) -> Self {
+        let bus: Arc<dyn Bus> = Arc::new(Claimed {
             bus: self.store.bus(),
-            claim: Arc::clone(claim),
+            claim: Under::One(Arc::clone(claim)),
         });
-        self.secrets = Arc::new(self.secrets.on(Arc::clone(&self.bus)));
-        self
+        Self {
+            folder: self.folder.clone(),
+            secrets: Arc::new(self.secrets.on(Arc::clone(&bus))),
+            bus,
+            replaced: self.replaced.clone(),
+            store: self.store.clone(),
+            mesh: self.mesh.clone(),
+            mark_key: self.mark_key.clone(),
+        }
     }
     /// A fault of its store, told with where that is.
     pub fn store_fault(&self, fault: Fault) -> InstallationFault {

@@ -5,6 +5,7 @@
 //! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
 pub mod alive;
+mod asked;
 mod canary;
 pub mod claimed;
 pub mod copies;
@@ -14,7 +15,10 @@ pub mod health;
 pub mod hints;
 pub mod installation;
 pub mod keyname;
+mod leased;
 pub mod link;
+mod member;
+pub mod members;
 pub mod memory;
 pub mod minting;
 pub mod moving;
@@ -26,6 +30,8 @@ pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;
+pub mod sharing;
+mod tally;
 pub mod tasks;
 pub mod turn;
 pub mod watchdog;

@@ -2,7 +2,7 @@
 //! made (B-7, B-8).
 //!
 //! It judges by what it sees move over its own time: the pulses of the loops in this process, what others
-//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, also where that stands by;
+//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, whether or not that has a provider;
 //! several that find the same raise the same condition. Whether *it* runs is seen by `status`, which
 //! computes the same from the same entries, and by the service manager and the outside monitor, which hear
 //! of it only while all is in order.
@@ -91,7 +91,7 @@ pub struct Watched {
 struct Look {
     /// No loop of this process hangs.
     here: bool,
-    /// Every loop that is expected was seen making progress, wherever it runs.
+    /// Every loop that is expected was seen making progress, wherever it runs, and one runs here.
     all: bool,
 }
 
@@ -196,7 +196,9 @@ impl Watchdog {
         let here = here
             .clone()
             .all(|(_, verdict)| !matches!(verdict, Verdict::Silent(_) | Verdict::Stuck(_)));
-        let all = nobody.values().all(|since| since.is_none())
+        let ours = verdicts.keys().any(|name| self.watched.pulses.has(name));
+        let all = ours
+            && nobody.values().all(|since| since.is_none())
             && verdicts
                 .values()
                 .all(|verdict| matches!(verdict, Verdict::Well | Verdict::Starved(_)));

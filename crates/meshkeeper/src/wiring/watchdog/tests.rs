@@ -92,6 +92,7 @@ impl Ground {
             summary,
             generation: 1,
             answered_request: 0,
+            removals: 0,
         };
         self.put(Bucket::Loop, Key::of(&[NAME]), &record).await;
     }
