@@ -91,7 +91,9 @@ pub struct Watched {
 struct Look {
     /// No loop of this process hangs.
     here: bool,
-    /// Every loop that is expected was seen making progress, wherever it runs, and one runs here.
+    /// This process has loops.
+    ours: bool,
+    /// Every loop that is expected was seen making progress, wherever it runs.
     all: bool,
 }
 
@@ -124,7 +126,7 @@ pub async fn watch(watched: Watched, fine: impl Fn() + Send, stop: CancellationT
                     fine();
                 }
                 let now = dog.watched.clock.now();
-                dog.watched.alive.judged(now, look.all);
+                dog.watched.alive.judged(now, look.ours && look.all);
                 if let Some(health) = &dog.watched.health {
                     health.looked(dog.watched.bus.as_ref(), now, look.all).await;
                 }
@@ -197,8 +199,7 @@ impl Watchdog {
             .clone()
             .all(|(_, verdict)| !matches!(verdict, Verdict::Silent(_) | Verdict::Stuck(_)));
         let ours = verdicts.keys().any(|name| self.watched.pulses.has(name));
-        let all = ours
-            && nobody.values().all(|since| since.is_none())
+        let all = nobody.values().all(|since| since.is_none())
             && verdicts
                 .values()
                 .all(|verdict| matches!(verdict, Verdict::Well | Verdict::Starved(_)));
@@ -215,7 +216,7 @@ impl Watchdog {
         facts.extend(self.watched.alive.untold());
         let judged = |id: &ConditionId| seen(id, &verdicts, &nobody);
         self.tell(bus, now, facts, judged).await?;
-        Ok(Look { here, all })
+        Ok(Look { here, ours, all })
     }
 
     /// Each provider that several hosts can have: for how long nobody had it, if that is too long.
