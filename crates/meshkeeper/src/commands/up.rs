@@ -124,9 +124,8 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let hand_back = args.hand_back;
         let ears = (&observer, &notify, &kept);
-        let outcome = turn(cx, online, installation, &manifest, (ears, hand_back)).await;
+        let outcome = turn(cx, online, installation, &manifest, (ears, args.hand_back)).await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),

@@ -221,19 +221,6 @@ pub async fn loops(
     Ok(loops)
 }
 
-/// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times
-/// are those of the host that has it.
-fn in_a_pass(beat: &Beat, last_pass: Option<Time>, now: Time) -> &'static str {
-    let millis = Duration::from_millis;
-    if Some(beat.at) < last_pass || now > beat.at + millis(beat.due) + SILENT_AFTER {
-        "late"
-    } else if now > beat.done_at + millis(beat.bound) {
-        "stuck"
-    } else {
-        "running"
-    }
-}
-
 /// What each loop of a provider keeps, in order; `None` for one that never made a pass.
 pub async fn records(
     bus: &dyn Bus,
@@ -249,6 +236,19 @@ pub async fn records(
         records.push(read.transpose()?);
     }
     Ok(records)
+}
+
+/// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times
+/// are those of the host that has it.
+fn in_a_pass(beat: &Beat, last_pass: Option<Time>, now: Time) -> &'static str {
+    let millis = Duration::from_millis;
+    if Some(beat.at) < last_pass || now > beat.at + millis(beat.due) + SILENT_AFTER {
+        "late"
+    } else if now > beat.done_at + millis(beat.bound) {
+        "stuck"
+    } else {
+        "running"
+    }
 }
 
 fn view_of(

@@ -17,7 +17,7 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::VaultFault;
 use mesh_sdk::{Marker, MeshId, ProviderName, Secret};
 
-use super::claimed::{Claimed, Under};
+use super::claimed::Claimed;
 use super::hints::Hints;
 use super::keyname::{self, Agreed};
 use super::link::link;
@@ -446,7 +446,7 @@ impl Installation {
     pub fn under(&self, claim: &Arc<Claim>) -> Self {
         let bus: Arc<dyn Bus> = Arc::new(Claimed {
             bus: self.store.bus(),
-            claim: Under::One(Arc::clone(claim)),
+            claim: Arc::clone(claim),
         });
         Self {
             folder: self.folder.clone(),
