@@ -146,3 +146,41 @@ fn every(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Duration {
     problems.push(Problem::error(text.span(), format!("`every`: {why}")));
     EVERY
 }
+
+#[cfg(test)]
+mod tests {
+    //! S-5, S-1: plain on this machine alone, and no address in any text.
+    use super::*;
+
+    #[test]
+    fn s5_a_monitor_beyond_this_machine_is_told_over_tls_alone() {
+        for url in [
+            "https://hc.example/ping/1",
+            "http://127.0.0.1:9/x",
+            "http://[::1]/",
+        ] {
+            assert!(address(url).is_ok(), "{url}");
+        }
+        for url in [
+            "http://hc.example/ping/1",
+            "ftp://hc.example/",
+            "hc.example",
+        ] {
+            assert!(address(url).is_err(), "{url}");
+        }
+        let parsed = address("https://hc.example/ping/1").ok();
+        let parsed = parsed.map(|a| (a.tls, a.host, a.port));
+        assert_eq!(parsed, Some((true, "hc.example".to_owned(), 443)));
+    }
+
+    #[test]
+    fn s1_the_address_of_a_monitor_is_not_shown() {
+        let url = AliveUrl::Given("https://hc.example/planted".to_owned());
+        let to = AliveTo {
+            url: Some(url),
+            file: None,
+            every: EVERY,
+        };
+        assert!(!format!("{to:?}").contains("planted"));
+    }
+}

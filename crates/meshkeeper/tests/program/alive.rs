@@ -163,7 +163,10 @@ fn b8_a_host_that_stands_still_is_told_by_the_other_within_a_minute() {
         log => Err(log),
     });
     println!("told after {:?}", began.elapsed());
-    second.says("this host has the claim on the installation");
+    until("another takes over", 60, || match second.log() {
+        log if log.contains("this host has the lease") => Ok(()),
+        log => Err(log),
+    });
     gone(&two, "LoopSilent cache", 60);
     settled(&two);
 }

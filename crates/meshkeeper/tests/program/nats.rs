@@ -217,7 +217,8 @@ fn b3_with_the_printed_permissions_all_works_and_no_more_is_allowed() {
     lab.mesh(&["pause", "web"]).ends(0);
     lab.mesh(&["resume", "web"]).ends(0);
     lab.mesh(&["apply"]).ends(0);
-    up.stop().ends(0);
+    let ran = up.stop().ends(0);
+    assert!(!ran.err.contains("complains"), "{}", ran.err);
     // A host that only looks.
     let looks = host("looks");
     bring_key(&lab, &looks);

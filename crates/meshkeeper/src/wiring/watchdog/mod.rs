@@ -2,7 +2,7 @@
 //! made (B-7, B-8).
 //!
 //! It judges by what it sees move over its own time: the pulses of the loops in this process, what others
-//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, also where that has no loop;
+//! wrote on the bus, and who beats for a provider. It runs in every `mesh up`, whether or not that has a provider;
 //! several that find the same raise the same condition. Whether *it* runs is seen by `status`, which
 //! computes the same from the same entries, and by the service manager and the outside monitor, which hear
 //! of it only while all is in order.
@@ -91,6 +91,8 @@ pub struct Watched {
 struct Look {
     /// No loop of this process hangs.
     here: bool,
+    /// This process has loops.
+    ours: bool,
     /// Every loop that is expected was seen making progress, wherever it runs.
     all: bool,
 }
@@ -124,7 +126,7 @@ pub async fn watch(watched: Watched, fine: impl Fn() + Send, stop: CancellationT
                     fine();
                 }
                 let now = dog.watched.clock.now();
-                dog.watched.alive.judged(now, look.all);
+                dog.watched.alive.judged(now, look.ours && look.all);
                 if let Some(health) = &dog.watched.health {
                     health.looked(dog.watched.bus.as_ref(), now, look.all).await;
                 }
@@ -196,6 +198,7 @@ impl Watchdog {
         let here = here
             .clone()
             .all(|(_, verdict)| !matches!(verdict, Verdict::Silent(_) | Verdict::Stuck(_)));
+        let ours = verdicts.keys().any(|name| self.watched.pulses.has(name));
         let all = nobody.values().all(|since| since.is_none())
             && verdicts
                 .values()
@@ -213,7 +216,7 @@ impl Watchdog {
         facts.extend(self.watched.alive.untold());
         let judged = |id: &ConditionId| seen(id, &verdicts, &nobody);
         self.tell(bus, now, facts, judged).await?;
-        Ok(Look { here, all })
+        Ok(Look { here, ours, all })
     }
 
     /// Each provider that several hosts can have: for how long nobody had it, if that is too long.
