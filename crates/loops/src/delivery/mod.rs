@@ -1,0 +1,10 @@
+//! Delivery: brings each consumer its credentials, sees that they stay where they were brought, and knows who
+//! has not got which version yet.
+//!
+//! [`template`] and [`format`](mod@format) make of values what is written; [`place`] knows where it lies; [`decide`] is
+//! the pure core; [`record`] is what is remembered.
+
+pub mod decide;
+pub mod format;
+pub mod record;
+pub mod template;
