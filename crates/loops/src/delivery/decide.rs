@@ -79,7 +79,13 @@ pub enum Step {
 }
 
 /// What is to be done after a regular look. Notes in the record what the look found.
-pub fn step(asked: &Asked, found: &Found, terms: Terms, record: &mut Record, now: Time) -> Option<Step> {
+pub fn step(
+    asked: &Asked,
+    found: &Found,
+    terms: Terms,
+    record: &mut Record,
+    now: Time,
+) -> Option<Step> {
     let wanted = match asked {
         Asked::Ready(version) => version,
         Asked::Waits(why) => {
@@ -233,7 +239,10 @@ pub fn failed(why: Why, terms: Terms, record: &mut Record, now: Time) {
 }
 
 fn since(version: &Version, at: Time) -> Since {
-    Since { version: version.clone(), at }
+    Since {
+        version: version.clone(),
+        at,
+    }
 }
 
 #[cfg(test)]
@@ -245,10 +254,17 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(60);
 
     fn terms(hook: bool, shows: Shows) -> Terms {
-        Terms { hook, shows, period: PERIOD }
+        Terms {
+            hook,
+            shows,
+            period: PERIOD,
+        }
     }
     fn fresh() -> Record {
-        Record::new(ConsumerName::new("web").expect("name"), "env_file web.env".to_owned())
+        Record::new(
+            ConsumerName::new("web").expect("name"),
+            "env_file web.env".to_owned(),
+        )
     }
     fn at(seconds: u32) -> Time {
         Time::from_millis(0) + Duration::from_secs(1) * seconds
@@ -264,7 +280,10 @@ mod tests {
     fn settled() -> Record {
         let mut record = fresh();
         let terms = terms(false, Shows::Nothing);
-        assert_eq!(step(&ready("a"), &Found::Absent, terms, &mut record, at(0)), Some(Step::Write));
+        assert_eq!(
+            step(&ready("a"), &Found::Absent, terms, &mut record, at(0)),
+            Some(Step::Write)
+        );
         assert!(!record.is_settled());
         written(&v("a"), terms, &mut record, at(0));
         assert_eq!(tell(&v("a"), terms, &mut record, at(0)), None);
@@ -277,7 +296,13 @@ mod tests {
         let mut record = settled();
         let before = record.clone();
         for minute in 1..100 {
-            let step = step(&ready("a"), &Found::Same, terms(false, Shows::Nothing), &mut record, at(60 * minute));
+            let step = step(
+                &ready("a"),
+                &Found::Same,
+                terms(false, Shows::Nothing),
+                &mut record,
+                at(60 * minute),
+            );
             assert_eq!(step, None);
         }
         assert_eq!(record, before);
@@ -286,7 +311,13 @@ mod tests {
     #[test]
     fn h2_what_lies_there_already_is_taken_without_a_write() {
         let mut record = fresh();
-        let step = step(&ready("a"), &Found::Same, terms(false, Shows::Nothing), &mut record, at(5));
+        let step = step(
+            &ready("a"),
+            &Found::Same,
+            terms(false, Shows::Nothing),
+            &mut record,
+            at(5),
+        );
         assert_eq!((step, record.is_settled()), (None, true));
     }
 
@@ -294,7 +325,13 @@ mod tests {
     fn h6_what_was_changed_or_lost_is_written_again_at_once() {
         for found in [Found::Absent, Found::Loose, Found::Other] {
             let mut record = settled();
-            let step = step(&ready("a"), &found, terms(false, Shows::Nothing), &mut record, at(60));
+            let step = step(
+                &ready("a"),
+                &found,
+                terms(false, Shows::Nothing),
+                &mut record,
+                at(60),
+            );
             assert_eq!(step, Some(Step::Write), "{found:?}");
             assert_eq!(record.is_settled(), found != Found::Other, "{found:?}");
         }
@@ -304,16 +341,31 @@ mod tests {
     fn h7_what_cannot_be_looked_at_is_not_written() {
         let mut record = settled();
         let found = Found::Unknown("permission denied".to_owned());
-        let step = step(&ready("a"), &found, terms(false, Shows::Nothing), &mut record, at(60));
+        let step = step(
+            &ready("a"),
+            &found,
+            terms(false, Shows::Nothing),
+            &mut record,
+            at(60),
+        );
         assert_eq!(step, None);
         assert!(matches!(record.why, Some(Why::Unwritten(_))));
     }
 
     #[test]
     fn what_waits_or_is_refused_leaves_what_lies_there() {
-        for asked in [Asked::Waits("cache".to_owned()), Asked::Refused("docker".to_owned())] {
+        for asked in [
+            Asked::Waits("cache".to_owned()),
+            Asked::Refused("docker".to_owned()),
+        ] {
             let mut record = settled();
-            let step = step(&asked, &Found::Other, terms(true, Shows::Hook), &mut record, at(60));
+            let step = step(
+                &asked,
+                &Found::Other,
+                terms(true, Shows::Hook),
+                &mut record,
+                at(60),
+            );
             assert_eq!(step, None);
             assert!(record.why.is_some());
         }
@@ -337,9 +389,21 @@ mod tests {
         assert!(matches!(record.why, Some(Why::Contested(_))));
         // It stops: one look that finds it in order ends the brake.
         let end = at(60 * 600 + 3600);
-        assert_eq!(step(&ready("a"), &Found::Same, terms, &mut record, end), None);
+        assert_eq!(
+            step(&ready("a"), &Found::Same, terms, &mut record, end),
+            None
+        );
         assert_eq!((record.strikes, record.why.clone()), (0, None));
-        assert_eq!(step(&ready("a"), &Found::Absent, terms, &mut record, end + PERIOD), Some(Step::Write));
+        assert_eq!(
+            step(
+                &ready("a"),
+                &Found::Absent,
+                terms,
+                &mut record,
+                end + PERIOD
+            ),
+            Some(Step::Write)
+        );
     }
 
     #[test]
@@ -348,7 +412,11 @@ mod tests {
         let mut record = settled();
         let mut writes = 0;
         for minute in 1..60 {
-            let found = if minute % 10 == 0 { Found::Other } else { Found::Same };
+            let found = if minute % 10 == 0 {
+                Found::Other
+            } else {
+                Found::Same
+            };
             if step(&ready("a"), &found, terms, &mut record, at(60 * minute)) == Some(Step::Write) {
                 writes += 1;
                 written(&v("a"), terms, &mut record, at(60 * minute));
@@ -364,13 +432,19 @@ mod tests {
         let mut record = settled();
         record.strikes = 5;
         record.not_before = Some(at(10_000));
-        assert_eq!(step(&ready("b"), &Found::Other, terms, &mut record, at(60)), Some(Step::Write));
+        assert_eq!(
+            step(&ready("b"), &Found::Other, terms, &mut record, at(60)),
+            Some(Step::Write)
+        );
         written(&v("b"), terms, &mut record, at(61));
         assert_eq!(tell(&v("b"), terms, &mut record, at(61)), Some(Step::Tell));
         assert_eq!(record.outstanding_since(), Some(at(60)));
         told(&v("b"), terms, &mut record, at(62));
         assert!(record.is_settled());
-        assert_eq!(step(&ready("b"), &Found::Same, terms, &mut record, at(120)), None);
+        assert_eq!(
+            step(&ready("b"), &Found::Same, terms, &mut record, at(120)),
+            None
+        );
     }
 
     #[test]
@@ -382,7 +456,12 @@ mod tests {
             let now = at(second);
             if step(&ready("a"), &Found::Same, terms, &mut record, now) == Some(Step::Tell) {
                 tries.push(second);
-                failed(Why::Untold("ended with 1".to_owned()), terms, &mut record, now);
+                failed(
+                    Why::Untold("ended with 1".to_owned()),
+                    terms,
+                    &mut record,
+                    now,
+                );
             }
         }
         assert_eq!(tries, [1, 6, 16, 36, 76, 136, 196]);
@@ -393,7 +472,10 @@ mod tests {
         let terms = terms(false, Shows::Itself);
         let mut record = fresh();
         acknowledged(&v("a"), &mut record, at(0));
-        assert_eq!(step(&ready("a"), &Found::Absent, terms, &mut record, at(1)), Some(Step::Write));
+        assert_eq!(
+            step(&ready("a"), &Found::Absent, terms, &mut record, at(1)),
+            Some(Step::Write)
+        );
         acknowledged(&v("a"), &mut record, at(1));
         assert!(record.acknowledged.is_none(), "it was not written yet");
         written(&v("a"), terms, &mut record, at(2));
@@ -407,11 +489,26 @@ mod tests {
     fn a_program_is_handed_each_version_once() {
         let terms = terms(false, Shows::Nothing);
         let mut record = fresh();
-        assert_eq!(step(&ready("a"), &Found::Blind, terms, &mut record, at(0)), Some(Step::Write));
+        assert_eq!(
+            step(&ready("a"), &Found::Blind, terms, &mut record, at(0)),
+            Some(Step::Write)
+        );
         written(&v("a"), terms, &mut record, at(0));
         for minute in 1..10 {
-            assert_eq!(step(&ready("a"), &Found::Blind, terms, &mut record, at(60 * minute)), None);
+            assert_eq!(
+                step(
+                    &ready("a"),
+                    &Found::Blind,
+                    terms,
+                    &mut record,
+                    at(60 * minute)
+                ),
+                None
+            );
         }
-        assert_eq!(step(&ready("b"), &Found::Blind, terms, &mut record, at(900)), Some(Step::Write));
+        assert_eq!(
+            step(&ready("b"), &Found::Blind, terms, &mut record, at(900)),
+            Some(Step::Write)
+        );
     }
 }

@@ -6,5 +6,8 @@
 
 pub mod decide;
 pub mod format;
+pub mod hook;
+pub mod order;
+pub mod place;
 pub mod record;
 pub mod template;

@@ -73,7 +73,9 @@ pub enum TemplateFault {
     #[error("a `{0}` stands alone; write `{0}{0}` for the sign itself")]
     Brace(char),
     /// An unknown word.
-    #[error("`{{{0}}}` is not known; write {{url}}, {{user}}, {{password}}, {{host}}, {{port}} or {{name}}, with the provider before it where there are several: {{database.url}}")]
+    #[error(
+        "`{{{0}}}` is not known; write {{url}}, {{user}}, {{password}}, {{host}}, {{port}} or {{name}}, with the provider before it where there are several: {{database.url}}"
+    )]
     Unknown(String),
 }
 
@@ -85,14 +87,20 @@ impl Template {
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
             plain.push_str(&rest[..at]);
-            let brace = if rest[at..].starts_with('{') { '{' } else { '}' };
+            let brace = if rest[at..].starts_with('{') {
+                '{'
+            } else {
+                '}'
+            };
             let after = &rest[at + 1..];
             if let Some(after) = after.strip_prefix(brace) {
                 plain.push(brace);
                 rest = after;
                 continue;
             }
-            let end = after.find(['{', '}']).filter(|end| brace == '{' && after[*end..].starts_with('}'));
+            let end = after
+                .find(['{', '}'])
+                .filter(|end| brace == '{' && after[*end..].starts_with('}'));
             let end = end.ok_or(TemplateFault::Brace(brace))?;
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));
@@ -105,6 +113,11 @@ impl Template {
             parts.push(Part::Text(plain));
         }
         Ok(Self(parts))
+    }
+    /// One place and nothing else.
+    pub fn of(provider: &str, word: Word) -> Self {
+        let provider = Some(provider.to_owned());
+        Self(vec![Part::Place(Place { provider, word })])
     }
     /// Its places.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
@@ -157,14 +170,22 @@ mod tests {
 
     fn filled(text: &str) -> String {
         let template = Template::parse(text).expect("template");
-        let value = template.fill(|place| Some(Secret::from(place.to_string().replace(['{', '}'], "|"))));
-        value.expect("filled").expose_str().expect("UTF-8").to_owned()
+        let value =
+            template.fill(|place| Some(Secret::from(place.to_string().replace(['{', '}'], "|"))));
+        value
+            .expect("filled")
+            .expose_str()
+            .expect("UTF-8")
+            .to_owned()
     }
 
     #[test]
     fn places_are_filled_and_doubled_braces_are_braces() {
         assert_eq!(filled("a {url} b"), "a |url| b");
-        assert_eq!(filled("{database.user}:{cache.port}"), "|database.user|:|cache.port|");
+        assert_eq!(
+            filled("{database.user}:{cache.port}"),
+            "|database.user|:|cache.port|"
+        );
         assert_eq!(filled("{{x}} {name}"), "{x} |name|");
         assert_eq!(filled(""), "");
         assert_eq!(filled("no places"), "no places");
@@ -173,10 +194,23 @@ mod tests {
     #[test]
     fn what_is_no_place_is_refused_with_its_name() {
         for (text, brace) in [("a {", '{'), ("a } b", '}'), ("{url", '{'), ("{ur{l}", '{')] {
-            assert_eq!(Template::parse(text), Err(TemplateFault::Brace(brace)), "{text}");
+            assert_eq!(
+                Template::parse(text),
+                Err(TemplateFault::Brace(brace)),
+                "{text}"
+            );
         }
-        for text in ["{}", "{nothing}", "{database.}", "{database.nothing}", "{URL}"] {
-            assert!(matches!(Template::parse(text), Err(TemplateFault::Unknown(_))), "{text}");
+        for text in [
+            "{}",
+            "{nothing}",
+            "{database.}",
+            "{database.nothing}",
+            "{URL}",
+        ] {
+            assert!(
+                matches!(Template::parse(text), Err(TemplateFault::Unknown(_))),
+                "{text}"
+            );
         }
     }
 
@@ -184,6 +218,9 @@ mod tests {
     fn a_place_without_a_value_is_named() {
         let template = Template::parse("{url}{database.port}").expect("template");
         let place = template.fill(|place| (place.word == Word::Url).then(|| Secret::from("x")));
-        assert_eq!(place.map_err(ToString::to_string), Err("{database.port}".to_owned()));
+        assert_eq!(
+            place.map_err(ToString::to_string),
+            Err("{database.port}".to_owned())
+        );
     }
 }

@@ -9,10 +9,16 @@ use super::{FormatFault, Values};
 pub(super) fn file(values: &Values, readers: &[Reader]) -> Result<Secret, FormatFault> {
     let mut out = Vec::new();
     for (name, value) in values {
-        let text = value.expose_str().ok_or_else(|| FormatFault::NotText(name.clone()))?;
+        let text = value
+            .expose_str()
+            .ok_or_else(|| FormatFault::NotText(name.clone()))?;
         let written = written(text, readers).map_err(|who| FormatFault::Reader {
             name: name.clone(),
-            readers: who.iter().map(|r| r.as_str()).collect::<Vec<_>>().join(" and "),
+            readers: who
+                .iter()
+                .map(|r| r.as_str())
+                .collect::<Vec<_>>()
+                .join(" and "),
         })?;
         out.extend_from_slice(name.as_bytes());
         out.push(b'=');
@@ -50,7 +56,10 @@ mod tests {
     fn the_plainest_form_that_all_readers_take_is_written() {
         for (value, form) in [
             ("kd83JKs9", "kd83JKs9"),
-            ("redis://web:kd8@127.0.0.1:6379/0", "redis://web:kd8@127.0.0.1:6379/0"),
+            (
+                "redis://web:kd8@127.0.0.1:6379/0",
+                "redis://web:kd8@127.0.0.1:6379/0",
+            ),
             ("", ""),
             ("a b", "'a b'"),
             ("a$b", "'a$b'"),
@@ -61,7 +70,10 @@ mod tests {
             assert_eq!(written(value, &QUOTING), Ok(form.to_owned()), "{value:?}");
         }
         assert_eq!(written("kd83", &Reader::ALL), Ok("kd83".to_owned()));
-        assert_eq!(written("a b'\"", &[Reader::Docker]), Ok("a b'\"".to_owned()));
+        assert_eq!(
+            written("a b'\"", &[Reader::Docker]),
+            Ok("a b'\"".to_owned())
+        );
     }
 
     #[test]
@@ -70,6 +82,9 @@ mod tests {
         assert_eq!(written("${x}", &QUOTING), Err(vec![Reader::Dotenv]));
         assert_eq!(written("it's $5", &QUOTING), Err(vec![Reader::Dotenv]));
         assert_eq!(written("a\u{1}b", &QUOTING), Err(vec![Reader::Systemd]));
-        assert_eq!(written("a\nb", &[Reader::Docker]), Err(vec![Reader::Docker]));
+        assert_eq!(
+            written("a\nb", &[Reader::Docker]),
+            Err(vec![Reader::Docker])
+        );
     }
 }

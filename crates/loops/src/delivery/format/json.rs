@@ -10,7 +10,9 @@ use super::{FormatFault, Values};
 pub(super) fn file(values: &Values) -> Result<Secret, FormatFault> {
     let mut texts = BTreeMap::new();
     for (name, value) in values {
-        let text = value.expose_str().ok_or_else(|| FormatFault::NotText(name.clone()))?;
+        let text = value
+            .expose_str()
+            .ok_or_else(|| FormatFault::NotText(name.clone()))?;
         texts.insert(name.as_str(), text);
     }
     // A map of texts is always JSON.
@@ -36,6 +38,9 @@ mod tests {
         assert_eq!(back["A"], hostile);
         assert_eq!(back["B"], "");
         let bytes = Values::from([("A".to_owned(), Secret::new([0xff, 0xfe]))]);
-        assert_eq!(super::file(&bytes), Err(FormatFault::NotText("A".to_owned())));
+        assert_eq!(
+            super::file(&bytes),
+            Err(FormatFault::NotText("A".to_owned()))
+        );
     }
 }

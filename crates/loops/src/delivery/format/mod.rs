@@ -26,7 +26,9 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatFault {
     /// A reader would read something else.
-    #[error("{name} cannot be written so that {readers} reads it as it is; leave out that reader (`readers = […]`), or deliver it as JSON or as a folder of files")]
+    #[error(
+        "{name} cannot be written so that {readers} reads it as it is; leave out that reader (`readers = […]`), or deliver it as JSON or as a folder of files"
+    )]
     Reader {
         /// The value's name.
         name: String,
