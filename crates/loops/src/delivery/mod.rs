@@ -5,9 +5,16 @@
 //! the pure core; [`record`] is what is remembered.
 
 pub mod decide;
+mod facts;
 pub mod format;
 pub mod hook;
+mod keeper;
 pub mod order;
 pub mod place;
 pub mod record;
+mod store;
 pub mod template;
+
+pub use facts::DUE;
+pub use keeper::{Delivery, Parts, Source, Told};
+pub use store::read_all;
