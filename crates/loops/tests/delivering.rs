@@ -1,5 +1,7 @@
 //! The whole loop on real files: what is asked for is brought, stays, and is told of.
 
+#![allow(clippy::expect_used, reason = "helpers of tests fail loudly")]
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,8 @@
 //! O-01, O-07: what is delivered is read back by the real readers: the same bytes for every hostile password, or
 //! a refusal that names the reader.
 
+#![allow(clippy::expect_used, reason = "helpers of tests fail loudly")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -200,7 +202,7 @@ fn each_reader_reads_every_hostile_value_as_it_is_or_is_named_as_who_cannot() {
             Reader::Systemd => &["a\r\nb", "x\u{1}y", "x\u{7f}y"],
             Reader::Shell => &[],
             Reader::Docker => &["a\n", "a\nb", "a\r\nb"],
-            Reader::Dotenv => &["a${HOME}b", "it's $5", "it's `so`"],
+            Reader::Dotenv => &["a\r\nb", "a${HOME}b", "it's $5", "it's `so`"],
         };
         assert_eq!(refused, expected, "{reader}");
     }

@@ -132,6 +132,9 @@ condition_types! {
     DeliveryContested Warning
         "Something else keeps changing what was delivered; it is repaired less and less often."
         "Find out what writes there, or deliver to another place.";
+    ManifestDiffers Warning
+        "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
+        "Bring the same manifest and files to every host.";
     RemovalHeld Warning
         "Removals wait for a person: too many at once, the wish became empty, or nothing proves the server's list."
         "`mesh plan` shows them, with the word that lets exactly those go.";

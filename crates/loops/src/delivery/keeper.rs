@@ -9,8 +9,8 @@ use mesh_sdk::book::Book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key, Rev};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::ConditionType;
-use mesh_sdk::decide::Summary;
 use mesh_sdk::decide::conditions::Seen;
+use mesh_sdk::decide::{Summary, backoff};
 use mesh_sdk::event::{Event, EventKind};
 use mesh_sdk::harness::skeleton::{Declared, Loop};
 use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
@@ -28,6 +28,9 @@ use super::store::{self, Stored};
 
 /// A program that takes credentials on its standard input has so long.
 const HAND_OVER: Duration = Duration::from_secs(30);
+
+/// The first wait for credentials that are not applied yet.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Tells what consumers have on providers.
 #[async_trait]
@@ -72,6 +75,26 @@ pub enum Told {
     Taken(ConsumerName, Version),
 }
 
+/// A place that is not as asked.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// Whose.
+    pub consumer: ConsumerName,
+    /// Which.
+    pub place: String,
+    /// What will become of it.
+    pub is: Is,
+}
+
+/// What will become of a place, and why.
+#[derive(Debug, Clone)]
+pub enum Is {
+    /// It will be written.
+    ToWrite(String),
+    /// It cannot be, or it cannot be told.
+    Amiss(String),
+}
+
 /// Delivery on one host.
 pub struct Delivery {
     parts: Parts,
@@ -81,6 +104,8 @@ pub struct Delivery {
     book: Book,
     beat: Option<Rev>,
     events: Vec<Event>,
+    /// So many passes in a row somebody waited.
+    waited: u32,
 }
 
 impl Delivery {
@@ -97,6 +122,7 @@ impl Delivery {
             book,
             beat: beat.map(|entry| entry.rev),
             events: Vec::new(),
+            waited: 0,
             parts,
         })
     }
@@ -130,6 +156,42 @@ impl Delivery {
     pub fn set_orders(&mut self, orders: Vec<Order>, generation: u64) {
         self.orders = orders;
         self.generation = generation;
+    }
+
+    /// Looks at every place and says what is not as asked; writes nothing. A place that waits for its
+    /// credentials, too, will be written.
+    pub async fn look_only(&self) -> Result<Vec<Looked>, StoreFault> {
+        let (has, none) = (self.ask().await?, HashMap::new());
+        let mut all = Vec::new();
+        for order in &self.orders {
+            let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
+            let place = order.target.to_string();
+            let key = store::key(&self.parts.host, &order.consumer, &place);
+            let written = self
+                .kept
+                .get(&key)
+                .and_then(|stored| stored.record.written.as_ref());
+            let is = match (&made.asked, look(order, &made)) {
+                (Asked::Waits(why), _) => Is::ToWrite(format!("once there are credentials: {why}")),
+                (Asked::Refused(why), _) => Is::Amiss(why.clone()),
+                (_, Found::Unknown(why)) => Is::Amiss(why),
+                (_, Found::Same) => continue,
+                (Asked::Ready(version), Found::Blind)
+                    if written.is_some_and(|written| written.version == *version) =>
+                {
+                    continue;
+                }
+                (_, Found::Absent | Found::Blind) => Is::ToWrite("new".to_owned()),
+                (_, Found::Loose) => Is::ToWrite("its mode or owner is another".to_owned()),
+                (_, Found::Other) => Is::ToWrite("it holds something else".to_owned()),
+            };
+            all.push(Looked {
+                consumer: order.consumer.clone(),
+                place,
+                is,
+            });
+        }
+        Ok(all)
     }
 
     /// One pass.
@@ -237,6 +299,22 @@ impl Delivery {
         }
     }
 
+    /// Until the next pass: soon, and later and later, while credentials are still being applied.
+    fn wait(&mut self) -> Duration {
+        let mut of = self.records().filter(|record| !record.retired);
+        let waits = of.any(|record| matches!(record.why, Some(Why::Waits(_))));
+        drop(of);
+        self.waited = if waits {
+            self.waited.saturating_add(1)
+        } else {
+            0
+        };
+        match self.waited.checked_sub(1) {
+            Some(times) => backoff(SOON, times, self.parts.period),
+            None => self.parts.period,
+        }
+    }
+
     async fn finish(&mut self, began: Time, summary: Summary) -> Result<PassReport, StoreFault> {
         let now = self.parts.clock.now();
         let bus = Arc::clone(&self.parts.bus);
@@ -257,13 +335,13 @@ impl Delivery {
         }
         store::append(bus.as_ref(), &mut self.events).await?;
         self.book.store(bus.as_ref(), &changes).await?;
-        let next_at = now + self.parts.period;
+        let next_at = now + self.wait();
         let record = LoopRecord {
             class: "delivery".to_owned(),
             label: self.parts.host.clone(),
             last_pass: Some(now),
             next_pass: Some(next_at),
-            summary: summary.clone(),
+            summary,
             generation: self.generation,
             ..LoopRecord::default()
         };
@@ -271,7 +349,7 @@ impl Delivery {
         let standing = self.book.ledger().kept().filter(|kept| kept.raised);
         Ok(PassReport {
             name: self.parts.name.clone(),
-            label: self.parts.host.clone(),
+            label: self.parts.name.clone(),
             summary,
             states: Vec::new(),
             took: now.since(began),
@@ -321,7 +399,7 @@ struct One<'o> {
 
 impl One<'_> {
     async fn pass(&mut self, record: &mut Record, clock: Clock, summary: &mut Summary) {
-        let found = self.look();
+        let found = look(self.order, &self.made);
         self.hear_out(record, clock.now());
         count(&self.made.asked, &found, summary);
         let mut step = decide::step(&self.made.asked, &found, self.terms, record, clock.now());
@@ -345,17 +423,6 @@ impl One<'_> {
                     decide::failed(why, self.terms, record, clock.now());
                 }
             }
-        }
-    }
-
-    fn look(&self) -> Found {
-        match (&self.order.target, &self.made.content) {
-            (Target::Place(place), Some(content)) => match self.order.readers.access() {
-                Ok(access) => place.look(content, &access),
-                Err(fault) => Found::Unknown(fault.to_string()),
-            },
-            (Target::Program(_), Some(_)) => Found::Blind,
-            (_, None) => Found::Unknown(String::new()),
         }
     }
 
@@ -436,6 +503,18 @@ impl One<'_> {
             format!("{}: of version {}", record.place, version.0),
         ));
         Ok(())
+    }
+}
+
+/// What lies at a place. Reads only.
+fn look(order: &Order, made: &Made) -> Found {
+    match (&order.target, &made.content) {
+        (Target::Place(place), Some(content)) => match order.readers.access() {
+            Ok(access) => place.look(content, &access),
+            Err(fault) => Found::Unknown(fault.to_string()),
+        },
+        (Target::Program(_), Some(_)) => Found::Blind,
+        (_, None) => Found::Unknown(String::new()),
     }
 }
 

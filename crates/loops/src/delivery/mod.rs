@@ -16,5 +16,5 @@ mod store;
 pub mod template;
 
 pub use facts::DUE;
-pub use keeper::{Delivery, Parts, Source, Told};
+pub use keeper::{Delivery, Is, Looked, Parts, Source, Told};
 pub use store::read_all;

@@ -127,10 +127,7 @@ impl Template {
         })
     }
     /// The text with every place filled in. Errors: the first place that has no value.
-    pub fn fill<'t>(
-        &'t self,
-        mut value: impl FnMut(&Place) -> Option<Secret>,
-    ) -> Result<Secret, &'t Place> {
+    pub fn fill(&self, mut value: impl FnMut(&Place) -> Option<Secret>) -> Result<Secret, &Place> {
         let mut bytes = Vec::new();
         for part in &self.0 {
             match part {

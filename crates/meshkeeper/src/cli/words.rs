@@ -58,7 +58,7 @@ pub enum Word {
     Retire(RetireArgs),
     /// Delete the data that a removed consumer left: the only way to delete data
     Purge(PurgeArgs),
-    /// Say that a condition is known and being worked on
+    /// Say that a condition is known and being worked on, or that a consumer has what was delivered
     Ack(SilenceArgs),
     /// Keep a condition from counting, for a while and with a reason
     Silence(SilenceArgs),
@@ -221,6 +221,9 @@ pub struct UpArgs {
     /// Serve the page, the API and the metrics there, such as 127.0.0.1:9180
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+    /// On a bus of several hosts: a host that suits a provider better is given it once it was there for so long
+    #[arg(long, value_name = "LENGTH", hide = true, default_value = "10m", value_parser = length)]
+    pub hand_back: Duration,
 }
 
 /// `status`.
@@ -449,7 +452,7 @@ pub struct PurgeArgs {
 /// `ack` and `silence`.
 #[derive(Debug, Clone, Args)]
 pub struct SilenceArgs {
-    /// The condition's type, such as LoginTaken
+    /// The condition's type, such as LoginTaken; for `ack` also `delivery`, followed by a consumer
     pub condition: String,
     /// What it is about, such as cache/web
     pub subject: String,

@@ -9,7 +9,9 @@ use super::online::{Online, daemon_of, store_fault};
 use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
-use crate::status::{self, ConditionView, LoopView, Picture, ProvisionView, time_text};
+use crate::status::{
+    self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, time_text,
+};
 
 /// More provisions than this are shown only where something is amiss.
 const SHOW_ALL: usize = 60;
@@ -114,6 +116,7 @@ pub(super) fn show_top<'l>(
 
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
+    deliveries(cx, picture.deliveries.iter(), picture.at);
     leftovers(cx, picture);
     held(cx, picture);
     strangers(cx, picture);
@@ -179,7 +182,8 @@ pub(super) fn ago(time: Option<Time>, now: Time) -> String {
 }
 
 fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time) {
-    let mut table = Table::new(vec![
+    let all: Vec<&LoopView> = all.collect();
+    let mut head = vec![
         "LOOP",
         "STATE",
         "SERVER",
@@ -187,9 +191,18 @@ fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time
         "NEXT PASS",
         "ASKED",
         "HELD",
-    ]);
+    ];
+    let several = all.iter().any(|one| one.host.is_some());
+    if several {
+        head.insert(2, "HOST");
+    }
+    let mut table = Table::new(head);
     for one in all {
-        table.row(loop_row(cx, one, at));
+        let mut row = loop_row(cx, one, at).to_vec();
+        if several {
+            row.insert(2, one.host.clone().unwrap_or("-".to_owned()));
+        }
+        table.row(row);
     }
     if !table.is_empty() {
         cx.printer.answer("");
@@ -265,6 +278,48 @@ fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7
         ago(one.checked_at, now),
         one.why.clone().unwrap_or_default(),
     ]
+}
+
+/// Where credentials are brought, and what is outstanding there.
+pub(super) fn deliveries<'d>(
+    cx: &Context<'_>,
+    all: impl ExactSizeIterator<Item = &'d DeliveryView>,
+    now: Time,
+) {
+    let few = all.len() <= SHOW_ALL;
+    let mut table = Table::new(vec![
+        "DELIVERED TO",
+        "PLACE",
+        "WANTED",
+        "WRITTEN",
+        "TAKEN UP",
+        "OUTSTANDING",
+        "WHY",
+    ]);
+    for one in all
+        .filter(|one| few || one.since.is_some() || one.why.is_some())
+        .take(SHOW_AMISS)
+    {
+        let version = |version: &Option<String>| version.clone().unwrap_or("-".to_owned());
+        let (tone, outstanding) = match (one.retired, one.since) {
+            (true, _) => (Tone::Dim, "no more asked for".to_owned()),
+            (false, Some(since)) => (Tone::Warning, ago(Some(since), now).replace(" ago", "")),
+            (false, None) => (Tone::Good, "-".to_owned()),
+        };
+        table.row([
+            one.consumer.to_string(),
+            one.place.clone(),
+            version(&one.wanted),
+            version(&one.written),
+            version(&one.acknowledged),
+            cx.printer.paint(tone, &outstanding),
+            one.why.clone().unwrap_or_default(),
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
 }
 
 fn leftovers(cx: &Context<'_>, picture: &Picture) {

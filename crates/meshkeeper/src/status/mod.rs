@@ -1,6 +1,7 @@
 //! The one read model: what the owners know, put together from the bus. It invents nothing.
 
 mod conditions;
+mod deliveries;
 mod read;
 mod removals;
 
@@ -15,8 +16,10 @@ use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
 pub use conditions::conditions;
+pub use deliveries::{DeliveryView, deliveries};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
+    records,
 };
 pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
 
@@ -39,8 +42,8 @@ pub struct Picture {
     pub provisions: Vec<ProvisionView>,
     /// Conditions that stand, worst first.
     pub conditions: Vec<ConditionView>,
-    /// Comes with delivery.
-    pub deliveries: [(); 0],
+    /// Every place that credentials are brought to.
+    pub deliveries: Vec<DeliveryView>,
     /// Comes with rotation.
     pub rotations: [(); 0],
     /// Comes with the host loop.
@@ -60,7 +63,8 @@ pub struct LoopView {
     pub name: String,
     /// `provisioner`.
     pub class: String,
-    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet), `closed` (it cannot be opened).
+    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet, or no host
+    /// has it now), `closed` (it cannot be opened).
     pub state: &'static str,
     /// When its last pass ended.
     #[serde(serialize_with = "rfc3339_option")]
@@ -74,6 +78,9 @@ pub struct LoopView {
     pub summary: Summary,
     /// Whether the adapter can be asked at all (H-10).
     pub asked: bool,
+    /// The host that has it, where several share the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// A consumer of a provider.

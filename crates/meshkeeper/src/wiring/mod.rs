@@ -2,17 +2,23 @@
 //!
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
-//! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
+//! [`delivery`] brings
+//! credentials to the places on this host; [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
+mod asked;
 mod canary;
 pub mod claimed;
 pub mod copies;
 pub mod daemon;
+pub mod delivery;
 pub mod fleet;
 pub mod hints;
 pub mod installation;
 pub mod keyname;
+mod leased;
 pub mod link;
+mod member;
+pub mod members;
 pub mod memory;
 pub mod minting;
 pub mod moving;
@@ -23,7 +29,10 @@ pub mod publish;
 pub mod running;
 pub mod seat;
 pub mod secrets;
+pub mod services;
 pub mod shapes;
+pub mod sharing;
+mod tally;
 pub mod tasks;
 pub mod turn;
 pub mod watchdog;

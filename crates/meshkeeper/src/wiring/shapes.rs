@@ -165,11 +165,18 @@ pub struct WishHead {
     pub generation: u64,
     /// Of every provision in it.
     pub digest: String,
+    /// Of what the manifest and the files that it names say, whatever lies in the stores: two hosts that ask for
+    /// the same have the same.
+    #[serde(default)]
+    pub asked: String,
     /// When it was read whole last.
     pub read_at: Time,
     /// The mesh, for who reads the store without a manifest.
     #[serde(default)]
     pub mesh: String,
+    /// The host whose manifest it is, where several share the bus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// What a person said (`word`).
@@ -251,6 +258,17 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// A consumer has taken up these versions of what was delivered to it, as they were shown.
+    Taken {
+        /// Who.
+        consumer: ConsumerName,
+        /// Which.
+        versions: BTreeSet<String>,
+        /// In the person's words.
+        reason: String,
+        /// When it was said.
+        at: Time,
+    },
     /// What agents said about a task (C-7).
     Task(Handled),
     /// Does not count for exit codes until then (C-3).
@@ -316,6 +334,7 @@ impl Word {
             Word::Adopt {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
+            Word::Taken { consumer, .. } => Key::of(&["taken", consumer.as_str()]),
             Word::Task(handled) => Self::task_key(&handled.task),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),

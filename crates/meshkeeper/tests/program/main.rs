@@ -12,6 +12,7 @@
 mod backends;
 mod braking;
 mod crashing;
+mod delivering;
 mod encrypting;
 mod handing;
 mod healing;
@@ -33,6 +34,7 @@ mod restarting;
 mod reverse;
 mod serving;
 mod shared;
+mod sharing;
 mod speaking;
 mod storing;
 mod taking_over;

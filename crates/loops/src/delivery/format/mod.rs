@@ -27,7 +27,7 @@ pub enum Format {
 pub enum FormatFault {
     /// A reader would read something else.
     #[error(
-        "{name} cannot be written so that {readers} reads it as it is; leave out that reader (`readers = […]`), or deliver it as JSON or as a folder of files"
+        "{name} cannot be written for {readers} so that it is read as it is; leave that out (`readers = […]`), or deliver it as JSON or as a folder of files"
     )]
     Reader {
         /// The value's name.

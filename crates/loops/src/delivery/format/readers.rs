@@ -128,7 +128,8 @@ fn docker(form: Form, value: &str) -> Option<String> {
 
 /// Escapes of its own between either kind of quotes, and then `${NAME}` is filled in, however it was quoted.
 fn dotenv(form: Form, value: &str) -> Option<String> {
-    if value.contains("${") || value.contains('\0') {
+    // A text file's carriage returns become newlines.
+    if value.contains("${") || value.contains(['\0', '\r']) {
         return None;
     }
     let (decoded, quote) = match form {
