@@ -169,7 +169,10 @@ fn s2_a_reader_that_cannot_take_a_value_is_named_and_the_value_is_not() {
         .warns("PW cannot be written for docker");
     drop(ran);
     assert!(!lab.path().join("web.env").exists());
-    assert!(lab.conditions().contains(&"Refused delivery/web".to_owned()));
+    assert!(
+        lab.conditions()
+            .contains(&"Refused delivery/web".to_owned())
+    );
     let systemd = text.replace("values", "readers = [\"systemd\"]\nvalues");
     lab.manifest(&systemd.replace("keys =", "password = { file = \"given\" }\nkeys ="));
     for _ in 0..2 {
@@ -194,5 +197,8 @@ fn o29_a_table_with_a_mistake_is_told_with_its_place_and_spoils_itself_alone() {
         .says("more than one place");
     lab.mesh(&["apply"]).ends(3);
     assert!(lab.path().join("web.env").exists());
-    assert!(lab.conditions().contains(&"Refused delivery/web".to_owned()));
+    assert!(
+        lab.conditions()
+            .contains(&"Refused delivery/web".to_owned())
+    );
 }
