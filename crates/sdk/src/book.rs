@@ -60,7 +60,7 @@ impl Book {
     ) -> Vec<Change> {
         self.ledger.look(now, generation, facts, seen)
     }
-    /// Stores what changed, what is new, and now and then what only counted on.
+    /// Stores what changed, what is new, what is about to be cleared, and now and then what only counted on.
     pub async fn store(&mut self, bus: &dyn Bus, changes: &[Change]) -> Result<(), Fault> {
         let changed: BTreeSet<&ConditionId> = changes
             .iter()
@@ -75,7 +75,8 @@ impl Book {
             let key = storage_key(id);
             let rev = self.revs.get(key.as_str()).copied();
             let due = kept.condition.count.is_multiple_of(STORE_EVERY) && kept.condition.count > 0;
-            if !changed.contains(id) && rev.is_some() && !due {
+            let counts = due || kept.is_clearing();
+            if !changed.contains(id) && rev.is_some() && !counts {
                 continue;
             }
             let value =

@@ -123,6 +123,15 @@ condition_types! {
     WishUnreadable Error
         "The manifest cannot be read; the last good wish stays in force and nothing is removed."
         "`mesh check` shows the line.";
+    DeliveryFailed Error
+        "Credentials could not be written where they should lie, or the consumer could not be told of them."
+        "See the reason: a folder that is missing, a right that is missing, a program that failed.";
+    DeliveryOutstanding Warning
+        "A consumer has not got its credentials, or did not say that it took them up, for ten minutes."
+        "See who is waited for; `mesh ack delivery CONSUMER` says that it has them.";
+    DeliveryContested Warning
+        "Something else keeps changing what was delivered; it is repaired less and less often."
+        "Find out what writes there, or deliver to another place.";
     ManifestDiffers Warning
         "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
         "Bring the same manifest and files to every host.";

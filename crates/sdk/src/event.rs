@@ -55,6 +55,10 @@ pub enum EventKind {
     Task,
     /// A person deleted data.
     Purged,
+    /// Credentials were brought to a consumer, or put right where they lie.
+    Delivered,
+    /// A consumer was told of them by its reload hook.
+    Told,
 }
 
 impl EventKind {
@@ -83,6 +87,8 @@ impl EventKind {
             EventKind::Word => "word",
             EventKind::Task => "task",
             EventKind::Purged => "purged",
+            EventKind::Delivered => "delivered",
+            EventKind::Told => "told",
         }
     }
 }
@@ -200,7 +206,9 @@ impl Event {
             | EventKind::Cleared
             | EventKind::Word
             | EventKind::Task
-            | EventKind::Purged => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Purged
+            | EventKind::Delivered
+            | EventKind::Told => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

@@ -59,7 +59,7 @@ pub enum Word {
     Retire(RetireArgs),
     /// Delete the data that a removed consumer left: the only way to delete data
     Purge(PurgeArgs),
-    /// Say that a condition is known and being worked on
+    /// Say that a condition is known and being worked on, or that a consumer has what was delivered
     Ack(SilenceArgs),
     /// Keep a condition from counting, for a while and with a reason
     Silence(SilenceArgs),
@@ -480,7 +480,7 @@ pub struct PurgeArgs {
 /// `ack` and `silence`.
 #[derive(Debug, Clone, Args)]
 pub struct SilenceArgs {
-    /// The condition's type, such as LoginTaken
+    /// The condition's type, such as LoginTaken; for `ack` also `delivery`, followed by a consumer
     pub condition: String,
     /// What it is about, such as cache/web
     pub subject: String,

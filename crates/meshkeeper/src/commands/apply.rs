@@ -46,7 +46,12 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let (whose, installation) = online.run(whose_pass(cx, &online, &manifest))?;
     let (outcome, by_daemon) = match whose {
         Pass::Mine(turn, claim) => {
-            let outcome = online.run(alone(&online, &installation, manifest, claim))?;
+            let outcome = online.run(alone(
+                &online,
+                &installation,
+                (manifest, &cx.settings.host),
+                claim,
+            ))?;
             drop(turn);
             (outcome, false)
         }
@@ -165,13 +170,20 @@ async fn who_is_asked(installation: &Installation) -> String {
 async fn alone(
     online: &Online,
     installation: &Installation,
-    manifest: Manifest,
+    (manifest, host): (Manifest, &str),
     claim: Option<(Arc<Claim>, Holder)>,
 ) -> Result<Outcome, Fault> {
     let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.child_token());
     let (claim, me) = claim.unzip();
     let clock = online.clock;
-    let pass = oneshot::apply(installation, manifest, clock, scrubber, me, stop.clone());
+    let pass = oneshot::apply(
+        installation,
+        manifest,
+        clock,
+        scrubber,
+        (me, host),
+        stop.clone(),
+    );
     let outcome = match &claim {
         None => pass.await,
         Some(claim) => {

@@ -1,7 +1,7 @@
 //! `mesh credentials CONSUMER PROVIDER`: login, password and URL, on request.
 
 use mesh_sdk::bus::{Bucket, Key};
-use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret};
+use mesh_sdk::{ConsumerName, Login, ProviderName, Secret};
 use serde::Serialize;
 
 use super::Context;
@@ -9,11 +9,11 @@ use super::online::{Online, store_fault};
 use super::words::parse;
 use crate::cli::CredentialsArgs;
 use crate::errors::Fault;
-use crate::manifest::{Manifest, Needed, Provider};
 use crate::status;
 use crate::wiring;
 use crate::wiring::installation::Installation;
 use crate::wiring::secrets::Known;
+use crate::wiring::services::{Address, services, url};
 use crate::wiring::shapes::{Standing, WishEntry};
 
 /// What is shown. The one place where a password is printed: a person asked for it.
@@ -30,7 +30,7 @@ struct Answer {
 struct Place {
     login: Login,
     /// Addresses, and a path behind each.
-    addresses: Vec<(String, String)>,
+    addresses: Vec<Address>,
 }
 
 /// From the manifest, or from the store while that cannot be used: an app may need it just then.
@@ -64,19 +64,6 @@ async fn place(
             .map(|a| (a, String::new()))
             .collect(),
     }))
-}
-
-/// Where an app finds what it logs in to: the kind knows, and neither password nor mark matter for it.
-fn services(manifest: &Manifest, provider: &Provider, needed: &Needed) -> Vec<(String, String)> {
-    let key = Secret::from("");
-    let wish = needed.wish(None, &key);
-    let marker = Marker::new(manifest.mesh.clone(), "none", provider.name.clone(), key);
-    let nodes = provider.nodes.iter().map(|node| {
-        let kind = &provider.kind.kind;
-        let service = kind.service(&node.settings, &wish, &marker);
-        (service.address, service.path)
-    });
-    nodes.collect()
 }
 
 /// Runs it.
@@ -128,16 +115,8 @@ fn show(
         )
     })?;
     // What lies on this machine has no URL that an app could log in with.
-    let servers = place.addresses.iter().filter(|(a, _)| a.contains("://"));
-    let urls = servers.map(|(address, path)| {
-        let (scheme, host) = address.split_once("://").unwrap_or(("", address));
-        let path = match path.is_empty() {
-            true => String::new(),
-            false => format!("/{}", encode(path)),
-        };
-        let (login, password) = (encode(place.login.as_str()), encode(password));
-        format!("{scheme}://{login}:{password}@{host}{path}")
-    });
+    let urls = place.addresses.iter();
+    let urls = urls.filter_map(|address| url(address, place.login.as_str(), password));
     let answer = Answer {
         consumer: consumer.to_string(),
         provider: provider.to_string(),
@@ -158,33 +137,4 @@ fn show(
             .for_each(|url| cx.printer.answer(&format!("url       {url}")));
     }
     Ok(0)
-}
-
-/// Percent-encodes what is not unreserved in a URL, once (O-01).
-fn encode(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(byte as char)
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-        out
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    //! O-01: each part of a URL is encoded once.
-    use super::*;
-
-    #[test]
-    fn a5_reserved_characters_are_encoded_once() {
-        assert_eq!(
-            encode("p@ss/w:rd?#[%41]&=+{x} '"),
-            "p%40ss%2Fw%3Ard%3F%23%5B%2541%5D%26%3D%2B%7Bx%7D%20%27"
-        );
-        assert_eq!(encode("aZ09-._~"), "aZ09-._~");
-        assert_eq!(encode("ü"), "%C3%BC");
-    }
 }

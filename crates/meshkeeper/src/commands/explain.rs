@@ -12,16 +12,21 @@ use super::words::parse;
 use crate::cli::ExplainArgs;
 use crate::errors::Fault;
 use crate::printer::Tone;
-use crate::status::{self, ConditionView, Head, One, ProvisionView, time_text};
+use crate::status::{self, ConditionView, DeliveryView, Head, One, ProvisionView, time_text};
 
 /// The newest events that are shown.
 const EVENTS: usize = 10;
+
+/// What conditions and events of delivery are about, in the place of a provider.
+const DELIVERY: &str = "delivery";
 
 #[derive(Serialize)]
 struct Story {
     provision: ProvisionView,
     records: Vec<(String, Record)>,
     conditions: Vec<ConditionView>,
+    /// Where the consumer's credentials are brought, whoever they are of.
+    deliveries: Vec<DeliveryView>,
     events: Vec<Event>,
 }
 
@@ -55,6 +60,8 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         cx.printer.json(&stories);
     } else {
         stories.iter().for_each(|story| show(cx, story, now));
+        let places = stories.first().map_or(&[][..], |story| &story.deliveries);
+        super::status::deliveries(cx, places.iter(), now);
     }
     Ok(0)
 }
@@ -74,24 +81,31 @@ async fn stories(
     let standing = status::read_conditions(bus, head)
         .await
         .map_err(store_fault)?;
+    let places = status::deliveries(bus).await;
+    let mut places = places
+        .map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
+    places.retain(|place| place.consumer == *consumer);
     let mut stories = Vec::new();
     for One { view, records } in found {
         let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
         let about = |c: &&ConditionView| {
             let subject = &c.condition.id.subject;
             let (head, tail) = subject.split_once('/').unwrap_or((subject, ""));
-            here(head) && (tail.is_empty() || tail == consumer.as_str())
+            let of_delivery = head == DELIVERY && tail == consumer.as_str();
+            of_delivery || here(head) && (tail.is_empty() || tail == consumer.as_str())
         };
         let mine = |event: &Event| {
             let of_consumer = event.consumer == consumer.as_str();
             let of_provider = event.consumer.is_empty() && here(&event.provider);
-            of_provider || (of_consumer && (event.provider.is_empty() || here(&event.provider)))
+            let everywhere = event.provider.is_empty() || event.provider == DELIVERY;
+            of_provider || (of_consumer && (everywhere || here(&event.provider)))
         };
         let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
         let (_, events) = read.map_err(store_fault)?;
         stories.push(Story {
             conditions: standing.iter().filter(about).cloned().collect(),
             provision: view,
+            deliveries: places.clone(),
             records,
             events,
         });

@@ -1,5 +1,6 @@
 //! `mesh loops`: the inventory, from what the loops declare in code.
 
+use mesh_loops::delivery::Delivery;
 use mesh_sdk::harness::Provisioner;
 use mesh_sdk::harness::skeleton::Declared;
 use serde::Serialize;
@@ -53,7 +54,13 @@ fn classes() -> Vec<Declared> {
         .to_vec(),
         period: "every second",
     };
-    vec![Provisioner::declared(), wish, member, watchdog::declared()]
+    vec![
+        Provisioner::declared(),
+        Delivery::declared(),
+        wish,
+        member,
+        watchdog::declared(),
+    ]
 }
 
 /// Runs it. Where nothing was ever applied it tells the classes alone.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mesh_loops::delivery::Is;
 use mesh_sdk::decide::{Last, Leaver, Phase, Slot, Step, Why};
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let plan = oneshot::plan(
         installation.as_ref(),
         manifest,
-        online.clock,
+        (online.clock, &cx.settings.host),
         scrubber,
         stop,
     );
@@ -105,6 +106,20 @@ fn answer_of(plan: &Plan) -> Answer {
                 why: why.clone(),
                 keeps: None,
             });
+        }
+    }
+    for one in &plan.deliveries {
+        let line = |action, why: &str| Line {
+            provider: "delivery".to_owned(),
+            consumer: one.consumer.to_string(),
+            login: String::new(),
+            action,
+            why: format!("{}: {why}", one.place),
+            keeps: None,
+        };
+        match &one.is {
+            Is::ToWrite(why) => answer.changes.push(line("deliver", why)),
+            Is::Amiss(why) => answer.unknown.push(line("unknown", why)),
         }
     }
     answer.problems.extend(

@@ -13,7 +13,9 @@ use super::online::{Online, daemon_of, store_fault};
 use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
-use crate::status::{self, ConditionView, LoopView, Picture, ProvisionView, time_text};
+use crate::status::{
+    self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, time_text,
+};
 use crate::wiring::health::Health;
 use crate::wiring::installation::{self, Installation, Runner};
 use crate::wiring::watchdog;
@@ -189,6 +191,7 @@ pub(super) fn show_top<'l>(
 
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
+    deliveries(cx, picture.deliveries.iter(), picture.at);
     leftovers(cx, picture);
     held(cx, picture);
     strangers(cx, picture);
@@ -350,6 +353,48 @@ fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7
         ago(one.checked_at, now),
         one.why.clone().unwrap_or_default(),
     ]
+}
+
+/// Where credentials are brought, and what is outstanding there.
+pub(super) fn deliveries<'d>(
+    cx: &Context<'_>,
+    all: impl ExactSizeIterator<Item = &'d DeliveryView>,
+    now: Time,
+) {
+    let few = all.len() <= SHOW_ALL;
+    let mut table = Table::new(vec![
+        "DELIVERED TO",
+        "PLACE",
+        "WANTED",
+        "WRITTEN",
+        "TAKEN UP",
+        "OUTSTANDING",
+        "WHY",
+    ]);
+    for one in all
+        .filter(|one| few || one.since.is_some() || one.why.is_some())
+        .take(SHOW_AMISS)
+    {
+        let version = |version: &Option<String>| version.clone().unwrap_or("-".to_owned());
+        let (tone, outstanding) = match (one.retired, one.since) {
+            (true, _) => (Tone::Dim, "no more asked for".to_owned()),
+            (false, Some(since)) => (Tone::Warning, ago(Some(since), now).replace(" ago", "")),
+            (false, None) => (Tone::Good, "-".to_owned()),
+        };
+        table.row([
+            one.consumer.to_string(),
+            one.place.clone(),
+            version(&one.wanted),
+            version(&one.written),
+            version(&one.acknowledged),
+            cx.printer.paint(tone, &outstanding),
+            one.why.clone().unwrap_or_default(),
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
 }
 
 fn leftovers(cx: &Context<'_>, picture: &Picture) {

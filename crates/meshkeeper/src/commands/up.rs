@@ -220,7 +220,7 @@ async fn turn(
         tasks.spawn(known_again(Arc::clone(&installation), stop.clone()));
     }
     let outcome = act(
-        cx.kinds.clone(),
+        (cx.kinds.clone(), cx.settings.host.clone()),
         online,
         installation,
         Arc::clone(manifest),
@@ -248,7 +248,7 @@ async fn known_again(installation: Arc<Installation>, stop: CancellationToken) {
 
 /// Runs the loops.
 async fn act(
-    kinds: Kinds,
+    (kinds, host): (Kinds, String),
     online: &Online,
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
@@ -265,7 +265,8 @@ async fn act(
     }
     let (sharing, news) = among.unzip();
     let ears = (Arc::clone(&scrubber), observers);
-    let daemon = Daemon::start(installation, manifest, clock, ears, sharing, stop.clone());
+    let here = (sharing, host);
+    let daemon = Daemon::start(installation, manifest, clock, ears, here, stop.clone());
     let daemon = daemon.await?;
     info!("up");
     notify.ready();

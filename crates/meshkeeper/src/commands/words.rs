@@ -1,5 +1,7 @@
 //! What every word of a person needs, and the words pause, resume, ack and silence.
 
+use std::collections::BTreeSet;
+
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::name::NameError;
 use mesh_sdk::{ConsumerName, ProviderName, Time};
@@ -197,6 +199,9 @@ pub(super) fn about_condition(
     silence: bool,
 ) -> Result<u8, Fault> {
     let speaker = Speaker::new(cx)?;
+    if !silence && args.condition == DELIVERY {
+        return about_delivery(args, &speaker);
+    }
     let kind = kind_named(&args.condition).map_err(|refusal| Fault::Usage(refusal.message))?;
     let bus = speaker.installation.bus.as_ref();
     let now = speaker.now();
@@ -245,6 +250,42 @@ pub(super) fn about_condition(
             },
             told,
         )
+    };
+    speaker.say(&word, &told)
+}
+
+/// `mesh ack delivery CONSUMER`: a person says that a consumer has what lies there for it.
+const DELIVERY: &str = "delivery";
+
+fn about_delivery(args: &SilenceArgs, speaker: &Speaker<'_>) -> Result<u8, Fault> {
+    let consumer: ConsumerName = parse("consumer", &args.subject)?;
+    let bus = speaker.installation.bus.as_ref();
+    let all = speaker.online.run(mesh_loops::delivery::read_all(bus));
+    let all =
+        all.map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
+    let of = all.into_iter().map(|(_, record)| record);
+    let of = of.filter(|record| record.consumer == consumer && !record.retired);
+    let of: Vec<_> = of.collect();
+    let open = of.iter().filter(|record| !record.is_settled());
+    let written = open.filter_map(|record| record.written.as_ref());
+    let versions: BTreeSet<String> = written.map(|since| since.version.0.clone()).collect();
+    if of.is_empty() || versions.is_empty() {
+        let what = match of.is_empty() {
+            true => format!("nothing is delivered to {consumer}"),
+            false => format!("nothing lies there for {consumer} that waits for its word"),
+        };
+        return Err(Fault::failed(
+            what,
+            "`mesh status` shows what is outstanding",
+        ));
+    }
+    let shown: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let told = format!("{consumer} has taken up version {}", shown.join(" and "));
+    let word = Word::Taken {
+        consumer,
+        versions,
+        reason: args.reason.clone(),
+        at: speaker.now(),
     };
     speaker.say(&word, &told)
 }

@@ -1,11 +1,15 @@
-//! What only the whole manifest can tell: that two provisions want the same login of one server.
+//! What only the whole manifest can tell: that two provisions want the same login of one server, or two
+//! deliveries the same place.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
-use mesh_sdk::{Login, ProviderName};
+use mesh_loops::delivery::order::Target;
+use mesh_loops::delivery::place::Place;
+use mesh_sdk::{ConsumerName, Login, ProviderName};
 
-use super::{Manifest, Needed, Provider, Refused};
+use super::{Delivered, Manifest, Needed, Provider, Refused};
 use crate::errors::{Problem, Scope};
 
 /// The second of two logins that rotation uses in turn (`LOGIN` and `LOGIN__b`): reserved with the first.
@@ -163,5 +167,58 @@ fn refusal(needed: &Needed) -> Refused {
             needed.login.as_str().escape_debug()
         ),
         line: needed.line,
+    }
+}
+
+/// Refuses places that two tables would fight over, and tables that do not say on which of several hosts.
+pub(crate) fn places(
+    shared: bool,
+    deliveries: &mut Vec<Delivered>,
+    undelivered: &mut Vec<(ConsumerName, String)>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut first: HashMap<(Option<String>, PathBuf), usize> = HashMap::new();
+    let mut wrong = Vec::new();
+    for (index, delivered) in deliveries.iter().enumerate() {
+        let tell = |what: &str, also: Option<&Delivered>, help: &str| {
+            let mut problem = Problem::error(delivered.span.clone(), what).help(help);
+            if let Some(also) = also {
+                problem = problem.also(also.span.clone(), "asked for here too");
+            }
+            problem.scope = Scope::Consumer(delivered.order.consumer.to_string());
+            problem
+        };
+        if shared && delivered.host.is_none() {
+            let what = "`host` is missing: on a bus of several hosts a place is on one of them";
+            problems.push(tell(
+                what,
+                None,
+                "host = \"…\", as that host's `mesh up` is called",
+            ));
+            wrong.push((index, what));
+            continue;
+        }
+        let Target::Place(Place::File(path, _) | Place::Folder(path)) = &delivered.order.target
+        else {
+            continue;
+        };
+        match first.entry((delivered.host.clone(), path.clone())) {
+            Entry::Vacant(place) => drop(place.insert(index)),
+            Entry::Occupied(place) => {
+                let what = "two tables deliver to one place";
+                problems.push(tell(
+                    what,
+                    deliveries.get(*place.get()),
+                    "give each a place of its own",
+                ));
+                wrong.extend([(index, what), (*place.get(), what)]);
+            }
+        }
+    }
+    wrong.sort_unstable();
+    wrong.dedup();
+    for (index, what) in wrong.into_iter().rev() {
+        let delivered = deliveries.remove(index);
+        undelivered.push((delivered.order.consumer, what.to_owned()));
     }
 }

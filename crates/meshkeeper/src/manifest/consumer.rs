@@ -1,14 +1,15 @@
 //! One `[consumer.NAME]` table and its `needs`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use mesh_sdk::adapter::Refusal;
 use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Secret};
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::auth::{self, placeholder};
-use super::fields::{Fields, Item, Key, quoted};
+use super::deliver::{self, Delivered};
+use super::fields::{Fields, Item, Key, quoted, wrong_type};
 use super::nearest::nearest;
 use super::provider::Provider;
 use super::values;
@@ -47,6 +48,8 @@ pub(crate) struct Consumers<'c> {
     pub(crate) problems: Vec<Problem>,
     pub(crate) provisions: Vec<Needed>,
     pub(crate) refused: Vec<Refused>,
+    pub(crate) deliveries: Vec<Delivered>,
+    pub(crate) undelivered: Vec<(ConsumerName, String)>,
     /// The key under which the checks' wishes are made.
     pub(crate) key: Secret,
     /// What was suggested for an unknown provider: asked for many times in a big file.
@@ -58,6 +61,7 @@ impl Consumers<'_> {
     pub(crate) fn read_all(&mut self, table: &DeTable<'_>, offset: usize) {
         self.offset = offset;
         let (problems, provisions) = (self.problems.len(), self.provisions.len());
+        let deliveries = self.deliveries.len();
         for (key, item) in table {
             self.read(key, item);
         }
@@ -66,6 +70,11 @@ impl Consumers<'_> {
         }
         for needed in self.provisions.iter_mut().skip(provisions) {
             needed.span = needed.span.start + offset..needed.span.end + offset;
+        }
+        for delivered in self.deliveries.iter_mut().skip(deliveries) {
+            let span = delivered.span.clone();
+            delivered.span = span.start + offset..span.end + offset;
+            delivered.line = (self.line)(delivered.span.start);
         }
     }
 
@@ -98,6 +107,45 @@ impl Consumers<'_> {
         for (provider, item) in needs.table {
             self.need(word, &name, provider, item, whole);
         }
+        let needed = needs.table.keys();
+        let needed = needed.filter_map(|key| ProviderName::new(key.get_ref()).ok());
+        let needed = needed
+            .filter(|name| self.providers.contains_key(name.as_str()))
+            .collect();
+        if let Some(list) = item.get_ref().get("deliver") {
+            self.deliver(&name, &needed, list, whole);
+        }
+    }
+
+    /// Reads the tables of `deliver`. A mistake in one spoils that one alone.
+    fn deliver(
+        &mut self,
+        consumer: &ConsumerName,
+        needs: &BTreeSet<ProviderName>,
+        item: &Item<'_>,
+        whole: bool,
+    ) {
+        let before = self.problems.len();
+        let DeValue::Array(list) = item.get_ref() else {
+            let wanted = format!("tables, each as [[consumer.{consumer}.deliver]]");
+            self.problems.push(wrong_type("deliver", item, &wanted));
+            return self.stamp(before, || Scope::Consumer(consumer.to_string()));
+        };
+        for one in list.iter() {
+            let start = self.problems.len();
+            let read = deliver::read(self.base, consumer, needs, one, &mut self.problems);
+            match read {
+                Some(delivered) if whole => self.deliveries.push(delivered),
+                Some(_) => {}
+                None => {
+                    let own = self.problems.get(start..).unwrap_or_default();
+                    let own = own.iter().find(|problem| problem.weight == Weight::Error);
+                    let why = own.map_or_else(String::new, |problem| problem.message.clone());
+                    self.undelivered.push((consumer.clone(), why));
+                }
+            }
+        }
+        self.stamp(before, || Scope::Consumer(consumer.to_string()));
     }
 
     fn own_keys<'t, 'i>(
@@ -109,7 +157,7 @@ impl Consumers<'_> {
         let shown = word.escape_debug();
         let within = format!("[consumer.{shown}]");
         let fields = Fields::of(word, item, "a table", &mut self.problems)?;
-        fields.refuse_unknown(&within, &["needs"], &mut self.problems);
+        fields.refuse_unknown(&within, &["needs", "deliver"], &mut self.problems);
         let Some(needs) = fields.item("needs") else {
             let problem = Problem::warning(key.span(), format!("{within} needs nothing"));
             self.problems

@@ -13,6 +13,7 @@ mod alive;
 mod auth;
 mod bus;
 mod consumer;
+mod deliver;
 mod fields;
 pub mod imported;
 mod kinds;
@@ -43,6 +44,7 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 pub use across::asked_elsewhere;
 pub use alive::{AliveTo, AliveUrl};
 pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus, bus_server, is_subject};
+pub use deliver::Delivered;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
@@ -101,6 +103,10 @@ pub struct Manifest {
     pub provisions: Vec<Needed>,
     /// What is asked for in a way that cannot be: it stays as it is on the backends.
     pub refused: Vec<Refused>,
+    /// Where credentials are brought, as far as those tables can be used.
+    pub deliveries: Vec<Delivered>,
+    /// Tables of `deliver` that cannot be used: the consumer, and why.
+    pub undelivered: Vec<(ConsumerName, String)>,
     /// Of the text.
     pub digest: ContentDigest,
     names: RefusedNames,

@@ -211,6 +211,8 @@ impl Reader<'_> {
             problems: Vec::new(),
             provisions: Vec::new(),
             refused,
+            deliveries: Vec::new(),
+            undelivered: Vec::new(),
             key: Secret::from("check"),
             suggested: HashMap::new(),
         };
@@ -227,11 +229,17 @@ impl Reader<'_> {
             problems: found,
             mut provisions,
             mut refused,
+            mut deliveries,
+            mut undelivered,
             ..
         } = consumers;
         problems.extend(found);
         provisions.sort_by(|a, b| (&a.consumer, &a.provider).cmp(&(&b.consumer, &b.provider)));
         across::same_logins(&providers, &mut provisions, &mut refused, problems);
+        let shared = mesh
+            .as_ref()
+            .is_some_and(|(_, bus, ..)| matches!(bus, BusChoice::Nats(_)));
+        across::places(shared, &mut deliveries, &mut undelivered, problems);
         provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
         Ok(mesh.map(|(mesh, bus, bus_span, alive)| Manifest {
@@ -244,6 +252,8 @@ impl Reader<'_> {
             provisions,
             names: RefusedNames::of(&refused),
             refused,
+            deliveries,
+            undelivered,
             digest: ContentDigest::of(self.source.text()),
         }))
     }

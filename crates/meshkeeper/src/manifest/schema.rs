@@ -39,10 +39,58 @@ pub fn manifest(kinds: &Kinds) -> Value {
                 "additionalProperties": false,
                 "properties": {
                     "needs": named(json!({ "anyOf": needs }), "What it needs, by provider."),
+                    "deliver": { "type": "array", "items": deliver(), "description": "Where its credentials are brought." },
                 },
             }), "The consumers, by name."),
         },
         "$defs": definitions,
+    })
+}
+
+fn deliver() -> Value {
+    let text = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    let words = |about: &str| json!({ "type": "array", "minItems": 1, "items": { "type": "string" }, "description": about });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "oneOf": [
+            { "required": ["env_file"] },
+            { "required": ["json_file"] },
+            { "required": ["folder"] },
+            { "required": ["program"] },
+        ],
+        "properties": {
+            "env_file": text("A file of NAME=value, from the manifest's folder."),
+            "json_file": text("A file with one JSON object of texts."),
+            "folder": text("A folder with one file for each value, as systemd's LoadCredential reads it."),
+            "program": words("A program, with arguments, that takes them as JSON on its standard input."),
+            "readers": { "type": "array", "minItems": 1, "items": { "enum": ["systemd", "shell", "docker", "dotenv"] }, "description": "Who reads the env file: it is quoted so that all of them read the same. All four unless set." },
+            "values": { "type": "object", "minProperties": 1, "additionalProperties": { "type": "string" }, "description": "Each name with a text: {url}, {user}, {password}, {host}, {port} and {name} are filled in, with the provider before them where there are several: {database.url}. Unless set: CACHE_URL, CACHE_PASSWORD and so on, of every provider." },
+            "mode": { "type": "string", "pattern": "^0?[0-7]{3}$", "description": "The mode of the files, octal; 0600 unless set." },
+            "user": text("Whose the files are: a name or number of this host."),
+            "group": text("Their group."),
+            "reload": {
+                "type": "object",
+                "additionalProperties": false,
+                "description": "How the consumer is told: a command, a signal, or a systemd unit.",
+                "properties": {
+                    "command": words("A program with its arguments."),
+                    "signal": { "enum": ["HUP", "USR1", "USR2", "TERM"] },
+                    "pid_file": text("The file with the number of the process to signal."),
+                    "unit": text("A systemd unit."),
+                    "verb": { "enum": ["reload", "restart", "reload-or-restart"] },
+                    "timeout": { "type": "string", "description": "How long it may take, at most 5 minutes; 30s unless set." },
+                },
+            },
+            "acknowledge": {
+                "description": "How it shows that it took a version up: its reload ended well, a person says so, or it writes the version into a file.",
+                "anyOf": [
+                    { "enum": ["reload", "person"] },
+                    { "type": "object", "additionalProperties": false, "required": ["file"], "properties": { "file": text("The file.") } },
+                ],
+            },
+            "host": text("On which host, where several share a bus."),
+        },
     })
 }
 

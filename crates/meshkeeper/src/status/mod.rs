@@ -1,6 +1,7 @@
 //! The one read model: what the owners know, put together from the bus. It invents nothing.
 
 mod conditions;
+mod deliveries;
 mod read;
 mod removals;
 
@@ -15,6 +16,7 @@ use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
 pub use conditions::conditions;
+pub use deliveries::{DeliveryView, deliveries};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
     records,
@@ -40,8 +42,8 @@ pub struct Picture {
     pub provisions: Vec<ProvisionView>,
     /// Conditions that stand, worst first.
     pub conditions: Vec<ConditionView>,
-    /// Comes with delivery.
-    pub deliveries: [(); 0],
+    /// Every place that credentials are brought to.
+    pub deliveries: Vec<DeliveryView>,
     /// Comes with rotation.
     pub rotations: [(); 0],
     /// Comes with the host loop.

@@ -13,6 +13,7 @@ use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::conditions::conditions;
+use super::deliveries::deliveries;
 use super::removals::{sets_by_provider, waiting};
 use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
@@ -80,7 +81,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         loops: head.loops.into_iter().map(|(view, _)| view).collect(),
         provisions,
         conditions,
-        deliveries: [],
+        deliveries: deliveries(bus).await?,
         rotations: [],
         hosts: [],
         leftovers,
@@ -218,6 +219,7 @@ pub async fn loops(
             loops.push((view, record));
         }
     }
+    loops.extend(super::deliveries::loops(bus, now, daemon).await?);
     Ok(loops)
 }
 

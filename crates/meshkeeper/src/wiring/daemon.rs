@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::delivery::{self, Delivering};
 use super::fleet::{self, Common, OpenFault};
 use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
@@ -57,6 +58,8 @@ pub struct Daemon {
     common: Common,
     manifest: Arc<RwLock<Arc<Manifest>>>,
     clock: Clock,
+    scrubber: Arc<Scrubber>,
+    delivering: Delivering,
     loops: BTreeMap<ProviderName, Seats>,
     without_loop: Vec<(ProviderName, Closed)>,
     /// Of providers whose loops do not run yet.
@@ -102,7 +105,7 @@ impl Daemon {
         manifest: Arc<Manifest>,
         clock: Clock,
         (scrubber, observers): (Arc<Scrubber>, Vec<Arc<dyn Observer>>),
-        sharing: Option<Sharing>,
+        (sharing, host): (Option<Sharing>, String),
         stop: CancellationToken,
     ) -> Result<Self, RunFault> {
         let manifest = Arc::new(RwLock::new(manifest));
@@ -110,7 +113,7 @@ impl Daemon {
             &installation,
             Arc::clone(&manifest),
             clock,
-            scrubber,
+            Arc::clone(&scrubber),
             observers,
         );
         let source_key = installation.secrets.digest_key().clone();
@@ -125,6 +128,8 @@ impl Daemon {
             installation,
             common,
             clock,
+            scrubber,
+            delivering: Delivering::on(host),
             loops: BTreeMap::new(),
             without_loop: Vec::new(),
             wishes: BTreeMap::new(),
@@ -183,6 +188,7 @@ impl Daemon {
         }
         info!("stopping: every loop finishes its step");
         stop.cancel();
+        self.delivering.stop().await;
         for (_, seats) in std::mem::take(&mut self.loops) {
             seats.stop().await;
         }
@@ -317,7 +323,18 @@ impl Daemon {
                 running.wish(own).await;
             }
         }
+        self.deliver().await?;
         self.look(&built, manifest).await
+    }
+
+    /// What is to be delivered on this host may be another now, or have changed.
+    async fn deliver(&mut self) -> Result<(), RunFault> {
+        let with = (self.clock, Arc::clone(&self.scrubber));
+        let (installation, manifest) = (&self.installation, &self.manifest);
+        let delivering = &mut self.delivering;
+        Ok(delivering
+            .take(installation, manifest, with, self.generation)
+            .await?)
     }
 
     async fn look(&mut self, built: &Built, manifest: &Manifest) -> Result<(), RunFault> {
@@ -477,6 +494,9 @@ impl Daemon {
         } else {
             said
         };
+        for told in delivery::said(said.words()) {
+            self.delivering.hear(told).await;
+        }
         let said = Arc::new(said);
         for running in self.loops.values().flat_map(|seats| &seats.running) {
             running.words(Arc::clone(&said)).await;

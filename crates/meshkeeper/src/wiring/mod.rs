@@ -2,7 +2,8 @@
 //!
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
-//! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
+//! [`delivery`] brings
+//! credentials to the places on this host; [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
 pub mod alive;
 mod asked;
@@ -10,6 +11,7 @@ mod canary;
 pub mod claimed;
 pub mod copies;
 pub mod daemon;
+pub mod delivery;
 pub mod fleet;
 pub mod health;
 pub mod hints;
@@ -31,6 +33,7 @@ mod reading;
 pub mod running;
 pub mod seat;
 pub mod secrets;
+pub mod services;
 pub mod shapes;
 pub mod sharing;
 mod tally;

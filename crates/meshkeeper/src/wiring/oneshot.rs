@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
+use mesh_loops::delivery::Looked;
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::ConditionType;
@@ -11,6 +12,7 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret, Wish};
 use tokio_util::sync::CancellationToken;
 
+use super::delivery;
 use super::fleet::{self, Common, OpenFault};
 use super::installation::{Holder, Installation, InstallationFault};
 use super::owner::WishOwner;
@@ -52,13 +54,13 @@ pub struct Outcome {
 
 /// Makes one pass of everything on an open installation (H-24). The wish is put in force first. `me`: where
 /// other hosts may have loops on the same bus. Then each provider's lease is taken for the pass, and whoever
-/// has one is asked for it.
+/// has one is asked for it. Then what is to be delivered on this host is brought where it belongs.
 pub async fn apply(
     installation: &Installation,
     manifest: Manifest,
     clock: Clock,
     scrubber: Arc<Scrubber>,
-    me: Option<Holder>,
+    (me, this_host): (Option<Holder>, &str),
     stop: CancellationToken,
 ) -> Result<Outcome, RunFault> {
     let bus = installation.bus.as_ref();
@@ -80,9 +82,10 @@ pub async fn apply(
         installation,
         Arc::clone(&manifest),
         clock,
-        scrubber,
+        Arc::clone(&scrubber),
         Vec::new(),
     );
+    let told = delivery::said(said.words());
     let current = read_lock(&manifest);
     let mut pass = Pass {
         common,
@@ -99,7 +102,14 @@ pub async fn apply(
         }
         Some(me) => pass.leased(installation, &current, &me).await?,
     }
-    let (mut outcome, built) = (pass.outcome, pass.built);
+    let (mut outcome, built, manifest) = (pass.outcome, pass.built, pass.manifest);
+    let with = (clock, scrubber);
+    let delivered =
+        delivery::one_pass(installation, &manifest, with, (this_host, generation), told);
+    match delivered.await {
+        Ok(report) => outcome.passes.extend(report),
+        Err(fault) => outcome.faults.push(format!("delivery: {fault}")),
+    }
     fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
     let mut owner = WishOwner::open(bus).await?;
@@ -260,6 +270,8 @@ pub struct Plan {
     pub loops: Vec<Planned>,
     /// Providers that have no loop, and why.
     pub without_loop: Vec<(ProviderName, Closed)>,
+    /// Places on this host that would be written, or cannot be.
+    pub deliveries: Vec<Looked>,
     /// What is amiss in the wish.
     pub built: Built,
 }
@@ -278,10 +290,11 @@ impl Mint for NoMint {
 pub async fn plan(
     installation: Option<&Installation>,
     manifest: Manifest,
-    clock: Clock,
+    (clock, host): (Clock, &str),
     scrubber: Arc<Scrubber>,
     stop: CancellationToken,
 ) -> Result<Plan, RunFault> {
+    let with = (clock, Arc::clone(&scrubber));
     let nothing: Arc<dyn Bus> = Arc::new(super::nothing::NoBus);
     let bus = installation.map_or(nothing, |i| Arc::clone(&i.bus));
     let said = words::read(bus.as_ref()).await?;
@@ -334,6 +347,11 @@ pub async fn plan(
         }
     }
     plan.loops.sort_by(|a, b| a.label.cmp(&b.label));
+    plan.deliveries = match installation {
+        Some(installation) => delivery::look_only(installation, manifest, with, host).await?,
+        // Nobody has any credentials yet.
+        None => delivery::all_new(&manifest, host),
+    };
     Ok(plan)
 }
 

@@ -1,14 +1,14 @@
 //! The program's own conditions: about the manifest, its secrets, TLS, and the store.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use mesh_sdk::ProviderName;
 use mesh_sdk::Time;
 use mesh_sdk::book::Book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Kept, Seen};
 use mesh_sdk::event::{Event, EventKind};
+use mesh_sdk::{ConsumerName, ProviderName};
 
 use super::member;
 use super::shapes::{Closed, ProviderEntry};
@@ -72,6 +72,20 @@ impl WishOwner {
                 "bus",
                 Reason::AsDeclared,
                 "the bus is spoken to without TLS, as the manifest says".to_owned(),
+            ));
+        }
+        let mut undelivered: BTreeMap<&ConsumerName, Vec<&str>> = BTreeMap::new();
+        for (consumer, why) in &manifest.undelivered {
+            undelivered.entry(consumer).or_default().push(why);
+        }
+        for (consumer, why) in undelivered {
+            let subject = format!("delivery/{consumer}");
+            let message = format!("nothing is delivered by that table: {}", why.join("; "));
+            facts.push(fact(
+                ConditionType::Refused,
+                &subject,
+                Reason::RefusedValue,
+                message,
             ));
         }
         for provider in manifest.providers.values() {

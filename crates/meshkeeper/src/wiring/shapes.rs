@@ -258,6 +258,17 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// A consumer has taken up these versions of what was delivered to it, as they were shown.
+    Taken {
+        /// Who.
+        consumer: ConsumerName,
+        /// Which.
+        versions: BTreeSet<String>,
+        /// In the person's words.
+        reason: String,
+        /// When it was said.
+        at: Time,
+    },
     /// What agents said about a task (C-7).
     Task(Handled),
     /// Does not count for exit codes until then (C-3).
@@ -323,6 +334,7 @@ impl Word {
             Word::Adopt {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
+            Word::Taken { consumer, .. } => Key::of(&["taken", consumer.as_str()]),
             Word::Task(handled) => Self::task_key(&handled.task),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),

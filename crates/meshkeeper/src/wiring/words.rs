@@ -172,6 +172,19 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
                 format!("to be taken over{how}"),
             )
         }
+        Word::Taken {
+            consumer,
+            versions,
+            reason,
+            ..
+        } => {
+            let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+            (
+                "delivery".to_owned(),
+                consumer.to_string(),
+                format!("it has version {}: {reason}", versions.join(" and ")),
+            )
+        }
         Word::Ack {
             condition, reason, ..
         } => (

@@ -14,6 +14,7 @@ mod alive;
 mod backends;
 mod braking;
 mod crashing;
+mod delivering;
 mod encrypting;
 mod handing;
 mod healing;

@@ -235,6 +235,11 @@ impl Kept {
         }
     }
 
+    /// It stands, and was seen gone once: the next good look clears it, whichever process makes that (H-24).
+    pub fn is_clearing(&self) -> bool {
+        self.raised && self.good > 0
+    }
+
     /// A cleared one stays while it could still be flapping; a suspicion until it is seen gone.
     fn is_worth_keeping(&self) -> bool {
         self.raised || self.looks != 0 || !self.transitions.is_empty()

@@ -127,7 +127,7 @@ impl<'s> Stage<'s> {
             wanted,
             clock,
             (scrubber, observers),
-            None,
+            (None, "demo".to_owned()),
             stop.clone(),
         );
         let daemon = daemon.await.map_err(run_fault)?;

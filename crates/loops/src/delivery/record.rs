@@ -1,0 +1,119 @@
+//! What delivery remembers of one place, stored so that successive processes are one series (H-24). A help,
+//! never the truth: what lies there is looked at.
+
+use mesh_sdk::{ConsumerName, Time};
+use serde::{Deserialize, Serialize};
+
+/// Tells what is delivered from what was delivered before: a few signs of a keyed digest over all values.
+/// No secret, and nothing that a guess could be tried on without the installation's key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(pub String);
+
+/// A version, and since when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Since {
+    /// Which.
+    pub version: Version,
+    /// Since when.
+    pub at: Time,
+}
+
+/// What is remembered of one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Whose.
+    pub consumer: ConsumerName,
+    /// The place, for people: `env_file /etc/web.env`.
+    pub place: String,
+    /// What should lie there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Since>,
+    /// What was written, and seen there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<Since>,
+    /// What the consumer was told of, by its reload hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Since>,
+    /// What the consumer is known to have taken up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Since>,
+    /// When it was found changed after it had been in order: the last four (H-15).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Time>,
+    /// How often in a row it was found changed at the next look after a repair (H-11).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub strikes: u32,
+    /// Repaired, and not looked at since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
+    /// Failed writes or hooks in a row.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// Nothing is written there, and nobody told, before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
+    /// Why it is not as asked, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Why>,
+    /// The manifest asks for it no more; what lies there was left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retired: bool,
+}
+
+/// Why a place is not as asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "text", rename_all = "snake_case")]
+pub enum Why {
+    /// A provider has not got the login yet, or its password is not known.
+    Waits(String),
+    /// It cannot be written so: a reader would read something else, or a value is missing.
+    Refused(String),
+    /// The place could not be looked at or written.
+    Unwritten(String),
+    /// The reload hook failed.
+    Untold(String),
+    /// Something else keeps writing there.
+    Contested(String),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Record {
+    /// Of a place of which nothing is known.
+    pub fn new(consumer: ConsumerName, place: String) -> Self {
+        Self {
+            consumer,
+            place,
+            wanted: None,
+            written: None,
+            told: None,
+            acknowledged: None,
+            changes: Vec::new(),
+            strikes: 0,
+            repaired: false,
+            failures: 0,
+            not_before: None,
+            why: None,
+            retired: false,
+        }
+    }
+    /// Whether the consumer is known to have what is wanted.
+    pub fn is_settled(&self) -> bool {
+        let wanted = self.wanted.as_ref().map(|since| &since.version);
+        self.retired || wanted.is_some() && wanted == version(&self.acknowledged)
+    }
+    /// Since when something is outstanding.
+    pub fn outstanding_since(&self) -> Option<Time> {
+        let wanted = self.wanted.as_ref()?;
+        (!self.is_settled()).then_some(wanted.at)
+    }
+}
+
+/// The version in a field.
+pub(super) fn version(since: &Option<Since>) -> Option<&Version> {
+    since.as_ref().map(|since| &since.version)
+}
