@@ -79,7 +79,7 @@ fn by_shell(shell: &str, folder: &Path, count: usize) {
         .args(["-c", &script])
         .current_dir(folder)
         .env_clear()
-        .env("HOME", "/root")
+        .env("HOME", "/")
         .output();
     ok(&run.expect("shell"));
 }
@@ -119,7 +119,7 @@ fn by_dotenv(folder: &Path, count: usize) {
     let script = "import os,sys\nfrom dotenv import dotenv_values\nos.makedirs('out',exist_ok=True)\n\
         read=dotenv_values('delivered.env')\n\
         for i in range(int(sys.argv[1])): open('out/%d'%i,'wb').write(read['V%d'%i].encode())\n";
-    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.servers/dotenv");
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.servers");
     let run = Command::new("python3")
         .args(["-c", script, &count.to_string()])
         .env("PYTHONPATH", library)

@@ -44,10 +44,11 @@ const HEAVY: [&str; 20] = [
 /// A second TLS stack, or a second crypto provider, which makes rustls panic at run time.
 const BANNED: [&str; 4] = ["native-tls", "openssl", "openssl-sys", "ring"];
 
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     "mesh-sdk",
     "mesh-catalog",
     "mesh-bus",
+    "mesh-loops",
     "mesh-conformance",
     "meshkeeper",
 ];
@@ -164,12 +165,14 @@ fn judge(arrows: &[Arrow]) -> Vec<Finding> {
                 "mesh-sdk",
                 "mesh-catalog",
                 "mesh-bus",
+                "mesh-loops",
                 "mesh-conformance",
                 "meshkeeper",
             ],
-            "mesh-catalog" => &["mesh-bus", "meshkeeper"],
-            "mesh-bus" => &["mesh-catalog", "meshkeeper"],
-            "mesh-conformance" => &["mesh-catalog", "mesh-bus", "meshkeeper"],
+            "mesh-catalog" => &["mesh-bus", "mesh-loops", "meshkeeper"],
+            "mesh-bus" => &["mesh-catalog", "mesh-loops", "meshkeeper"],
+            "mesh-loops" => &["mesh-catalog", "mesh-bus", "mesh-conformance", "meshkeeper"],
+            "mesh-conformance" => &["mesh-catalog", "mesh-bus", "mesh-loops", "meshkeeper"],
             _ => &[],
         };
         // A crate may name itself in its dev-dependencies, to switch a feature on for its tests.
@@ -251,7 +254,9 @@ mod tests {
             arrow("mesh-bus", "rusqlite"),
             dev("mesh-bus", "mesh-conformance"),
             arrow("meshkeeper", "mesh-catalog"),
+            arrow("mesh-loops", "mesh-sdk"),
             arrow("meshkeeper", "mesh-bus"),
+            arrow("meshkeeper", "mesh-loops"),
             arrow("meshkeeper", "mesh-conformance"),
             arrow("meshkeeper", "anyhow"),
             arrow("xtask", "anyhow"),
@@ -268,6 +273,9 @@ mod tests {
             arrow("mesh-sdk", "clap"),
             arrow("mesh-catalog", "mesh-bus"),
             arrow("mesh-bus", "mesh-catalog"),
+            arrow("mesh-loops", "mesh-bus"),
+            arrow("mesh-loops", "mesh-catalog"),
+            arrow("mesh-catalog", "mesh-loops"),
             dev("mesh-conformance", "mesh-catalog"),
             arrow("mesh-conformance", "mesh-bus"),
             arrow("mesh-catalog", "anyhow"),

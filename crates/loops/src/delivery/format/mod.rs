@@ -1,8 +1,8 @@
 //! How values are written down: as an env file, as JSON, or each in a file of its own.
 
-mod env;
 mod json;
 mod readers;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Format {
     /// The whole file.
     pub fn write(&self, values: &Values) -> Result<Secret, FormatFault> {
         match self {
-            Format::Env(readers) => env::file(values, readers),
+            Format::Env(readers) => variables::file(values, readers),
             Format::Json => json::file(values),
         }
     }
