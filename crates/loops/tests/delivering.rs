@@ -123,7 +123,7 @@ impl Scene {
     }
     async fn record(&self) -> Record {
         let all = read_all(self.bus.as_ref()).await.expect("read");
-        all.into_iter().next().expect("one").1
+        all.into_iter().next().expect("one")
     }
     fn writes(&self) -> usize {
         [Bucket::Meta, Bucket::Condition]

@@ -263,6 +263,7 @@ mod tests {
     fn fresh() -> Record {
         Record::new(
             ConsumerName::new("web").expect("name"),
+            "here".to_owned(),
             "env_file web.env".to_owned(),
         )
     }

@@ -242,7 +242,7 @@ impl Delivery {
         let mut stored = self
             .kept
             .remove(&key)
-            .unwrap_or_else(|| Stored::new(&order.consumer, &place));
+            .unwrap_or_else(|| Stored::new(&order.consumer, &self.parts.host, &place));
         let none = HashMap::new();
         let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
         let mut one = One {

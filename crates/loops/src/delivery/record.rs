@@ -24,6 +24,8 @@ pub struct Since {
 pub struct Record {
     /// Whose.
     pub consumer: ConsumerName,
+    /// The host that it is on.
+    pub host: String,
     /// The place, for people: `env_file /etc/web.env`.
     pub place: String,
     /// What should lie there.
@@ -84,9 +86,10 @@ fn is_zero(n: &u32) -> bool {
 
 impl Record {
     /// Of a place of which nothing is known.
-    pub fn new(consumer: ConsumerName, place: String) -> Self {
+    pub fn new(consumer: ConsumerName, host: String, place: String) -> Self {
         Self {
             consumer,
+            host,
             place,
             wanted: None,
             written: None,

@@ -18,9 +18,9 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn new(consumer: &ConsumerName, place: &str) -> Self {
+    pub(super) fn new(consumer: &ConsumerName, host: &str, place: &str) -> Self {
         Self {
-            record: Record::new(consumer.clone(), place.to_owned()),
+            record: Record::new(consumer.clone(), host.to_owned(), place.to_owned()),
             on_the_bus: None,
         }
     }
@@ -54,20 +54,9 @@ pub(super) async fn load(bus: &dyn Bus, host: &str) -> Result<BTreeMap<Key, Stor
 }
 
 /// Every record of every host, for who shows them.
-pub async fn read_all(bus: &dyn Bus) -> Result<Vec<(String, Record)>, StoreFault> {
+pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
     let listed = bus.list(Bucket::Meta, &Key::of(&["delivery"])).await?;
-    let host = |key: &Key| {
-        key.as_str()
-            .split('.')
-            .nth(1)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    listed
-        .entries
-        .iter()
-        .map(|entry| Ok((host(&entry.key), parsed(entry)?)))
-        .collect()
+    listed.entries.iter().map(parsed).collect()
 }
 
 /// Writes the records that changed; none in the steady state.

@@ -263,7 +263,7 @@ fn about_delivery(args: &SilenceArgs, speaker: &Speaker<'_>) -> Result<u8, Fault
     let all = speaker.online.run(mesh_loops::delivery::read_all(bus));
     let all =
         all.map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
-    let of = all.into_iter().map(|(_, record)| record);
+    let of = all.into_iter();
     let of = of.filter(|record| record.consumer == consumer && !record.retired);
     let of: Vec<_> = of.collect();
     let open = of.iter().filter(|record| !record.is_settled());

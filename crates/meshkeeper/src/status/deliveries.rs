@@ -1,9 +1,10 @@
 //! Places that credentials are brought to, as delivery knows them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mesh_loops::delivery::read_all;
-use mesh_loops::delivery::record::{Since, Why};
+use mesh_loops::delivery::record::{Record, Since, Why};
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::harness::{LoopRecord, StoreFault};
 use mesh_sdk::{ConsumerName, Time};
@@ -43,21 +44,17 @@ pub struct DeliveryView {
 /// Every place on every host, by consumer.
 pub async fn deliveries(bus: &dyn Bus) -> Result<Vec<DeliveryView>, StoreFault> {
     let version = |since: &Option<Since>| since.as_ref().map(|since| since.version.0.clone());
-    let all = read_all(bus)
-        .await?
-        .into_iter()
-        .map(|(host, record)| DeliveryView {
-            host,
-            wanted: version(&record.wanted),
-            written: version(&record.written),
-            acknowledged: version(&record.acknowledged),
-            in_use: None,
-            since: record.outstanding_since(),
-            why: record.why.as_ref().map(words),
-            retired: record.retired,
-            consumer: record.consumer,
-            place: record.place,
-        });
+    let all = read_all(bus).await?.into_iter().map(|record| DeliveryView {
+        wanted: version(&record.wanted),
+        written: version(&record.written),
+        acknowledged: version(&record.acknowledged),
+        in_use: None,
+        since: record.outstanding_since(),
+        why: record.why.as_ref().map(words),
+        retired: record.retired,
+        consumer: record.consumer,
+        place: record.place,
+    });
     let mut all: Vec<DeliveryView> = all.collect();
     all.sort_by(|a, b| (&a.consumer, &a.place, &a.host).cmp(&(&b.consumer, &b.place, &b.host)));
     Ok(all)
@@ -77,23 +74,15 @@ pub(super) async fn loops(
     now: Time,
     daemon: bool,
 ) -> Result<Vec<(LoopView, Option<LoopRecord>)>, Fault> {
-    let mut hosts: Vec<String> = Vec::new();
-    for entry in bus
+    // One that does not read is told where places are shown.
+    let listed = bus
         .list(Bucket::Meta, &Key::of(&["delivery"]))
         .await?
-        .entries
-    {
-        let host = entry
-            .key
-            .as_str()
-            .split('.')
-            .nth(1)
-            .unwrap_or_default()
-            .to_owned();
-        if !hosts.contains(&host) {
-            hosts.push(host);
-        }
-    }
+        .entries;
+    let records = listed
+        .iter()
+        .filter_map(|entry| serde_json::from_slice::<Record>(&entry.value).ok());
+    let hosts: BTreeSet<String> = records.map(|record| record.host).collect();
     let mut loops = Vec::new();
     for host in hosts {
         let name = crate::wiring::delivery::name_of(&host);

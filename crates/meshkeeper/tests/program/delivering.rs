@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::lab::{Lab, cache};
 use crate::redis::Redis;
+use crate::shared::{Nats, first, joined};
 use crate::wait::until_true;
 
 /// A manifest with one consumer and one table of `deliver`.
@@ -201,4 +202,52 @@ fn o29_a_table_with_a_mistake_is_told_with_its_place_and_spoils_itself_alone() {
         lab.conditions()
             .contains(&"Refused delivery/web".to_owned())
     );
+}
+
+/// On a bus of several hosts each brings what is its own, from passwords that whoever has the provider made.
+#[test]
+fn b3_each_host_brings_its_own_and_all_are_shown_everywhere() {
+    let (nats, redis) = (Nats::start(1), Redis::start());
+    let one = first(&nats, &redis, "verify_every = \"2s\"", &["web"]);
+    let mut text = read(&one, "mesh.toml");
+    text.push_str("\n[[consumer.web.deliver]]\nenv_file = \"web.env\"\n");
+    one.manifest(&text);
+    one.mesh(&["check"]).ends(1).says("`host` is missing");
+    for host in ["one", "Two.example"] {
+        text.push_str(&format!(
+            "\n[[consumer.web.deliver]]\njson_file = \"{host}.json\"\nhost = \"{host}\"\n"
+        ));
+    }
+    one.manifest(&text.replacen(
+        "\n[[consumer.web.deliver]]\nenv_file = \"web.env\"\n",
+        "",
+        1,
+    ));
+    let two = joined("Two.example", &one);
+    let mut ups = [one.up(&[]), two.up(&[])];
+    let hosts = [(&one, "one.json"), (&two, "Two.example.json")];
+    until_true("each has its own", 60, || {
+        let texts = hosts.map(|(lab, name)| read(lab, name));
+        (
+            texts.iter().all(|text| text.contains("CACHE_PASSWORD")),
+            texts,
+        )
+    });
+    assert_eq!(read(&one, "one.json"), read(&two, "Two.example.json"));
+    assert!(read(&one, "one.json").contains(&one.password("web", "cache")));
+    assert!(!one.path().join("Two.example.json").exists() && !two.path().join("one.json").exists());
+    for lab in [&one, &two] {
+        let shown = lab.status();
+        let hosts: Vec<&str> = shown["deliveries"]
+            .as_array()
+            .expect("deliveries")
+            .iter()
+            .filter_map(|d| d["host"].as_str())
+            .collect();
+        assert_eq!(hosts, ["Two.example", "one"]);
+        lab.mesh(&["loops"])
+            .says("delivery/one")
+            .says("delivery/Two.example");
+    }
+    ups.iter_mut().for_each(|up| drop(up.stop()));
 }
