@@ -1,0 +1,299 @@
+//! A mesh with three hosts, a Redis and a PostgreSQL; and what its backends say of it.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+use crate::lab::{Lab, Up, need};
+use crate::redis::Redis;
+use crate::shared::{Nats, bring_key, host};
+use crate::wait::{stays, until};
+
+/// Consumers of the Redis, and of the PostgreSQL.
+const CACHED: usize = 16;
+const KEPT: usize = 4;
+/// A host that died or was cut off has been replaced after so long, in seconds.
+pub(super) const FAILOVER: u64 = 60;
+/// What a healthy mesh heals so soon, in seconds: a loaded machine is slow.
+pub(super) const SOON: u64 = 40;
+
+/// The PostgreSQL.
+pub(super) struct Postgres {
+    pub(super) server: PostgresServer,
+    pub(super) runtime: Runtime,
+}
+
+impl Postgres {
+    fn start() -> Self {
+        let runtime = Runtime::new().expect("runtime");
+        let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
+        let server = runtime.block_on(start).expect("PostgreSQL");
+        Self { server, runtime }
+    }
+    pub(super) fn sql(&self, text: &str) -> String {
+        let call = self.server.sql("postgres", text);
+        self.runtime.block_on(call).expect("sql")
+    }
+    pub(super) fn enters(&self, login: &str, password: &str) -> bool {
+        let call = self.server.sql_as(login, password, "postgres", "SELECT 1");
+        self.runtime.block_on(call).is_ok()
+    }
+    /// Every row that says who may do what, with the transaction that wrote it: any write changes this.
+    pub(super) fn rows(&self) -> String {
+        self.sql(
+            "SELECT string_agg(r, E'\\n' ORDER BY r) FROM (\
+             SELECT format('%s %s %s %s', xmin, rolname, rolcanlogin, rolpassword) r FROM pg_authid \
+             UNION ALL SELECT format('%s member %s %s', xmin, roleid, member) FROM pg_auth_members \
+             UNION ALL SELECT format('%s %s %s', xmin, datname, datacl) FROM pg_database \
+             UNION ALL SELECT format('%s says %s', xmin, description) FROM pg_shdescription) a",
+        )
+    }
+}
+
+/// A host with its `mesh up`.
+pub(super) struct Host {
+    pub(super) lab: Lab,
+    pub(super) up: Up,
+}
+
+/// The mesh.
+pub(super) struct Mesh {
+    pub(super) redis: Redis,
+    pub(super) postgres: Postgres,
+    pub(super) hosts: Vec<Host>,
+    id: String,
+    /// Everybody's login on the Redis when all was well: rules and the digest of the password.
+    users: BTreeSet<String>,
+    passwords: Vec<String>,
+    losses: Cell<usize>,
+}
+
+/// What the backends were told by anybody up to now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Written(u64, String);
+
+impl Mesh {
+    /// A mesh whose hosts reach the bus by these lines of the manifest, one for each host.
+    pub(super) fn start(nats: &Nats, id: &str, lines: &[String], by: &[&str]) -> Self {
+        let (redis, postgres) = (Redis::start(), Postgres::start());
+        let labs: Vec<Lab> = ["one", "two", "three"].map(host).into();
+        for (lab, line) in labs.iter().zip(lines) {
+            lab.write("admin.password", PostgresServer::PASSWORD);
+            lab.write("loops.password", "loops-password");
+            lab.write("bootstrap.password", "bootstrap-password");
+            lab.manifest(&manifest(id, line, &redis, &postgres, &[]));
+        }
+        let replicas = nats.replicas();
+        let words = ["bus", "bootstrap", "--replicas", &replicas];
+        labs[0].mesh(&[&words[..], by].concat()).ends(0);
+        for lab in &labs[1..] {
+            bring_key(&labs[0], lab);
+            lab.mesh(&["bus", "adopt"]).ends(0);
+        }
+        let mut labs = labs.into_iter();
+        let first = Host::of(labs.next().expect("a host"));
+        // It acts, and the others are there for when it does not.
+        until("the first host acts", SOON, || {
+            first.acts().then_some(()).ok_or_else(|| first.up.log())
+        });
+        let hosts = std::iter::once(first).chain(labs.map(Host::of)).collect();
+        let mut mesh = Self {
+            redis,
+            postgres,
+            hosts,
+            id: id.to_owned(),
+            users: BTreeSet::new(),
+            passwords: Vec::new(),
+            losses: Cell::new(0),
+        };
+        mesh.held(CACHED + KEPT, 2 * SOON);
+        mesh.users = mesh.users();
+        assert_eq!(mesh.users.len(), CACHED);
+        let lab = &mesh.hosts[0].lab;
+        let passwords = (0..KEPT).map(|n| lab.password(&kept(n), "database"));
+        mesh.passwords = passwords.collect();
+        mesh
+    }
+    /// The same way for every host.
+    pub(super) fn on(nats: &Nats, id: &str) -> Self {
+        let lines = [nats.line(), nats.line(), nats.line()];
+        Self::start(nats, id, &lines, &[])
+    }
+    /// Another manifest for every host: with these further consumers of the Redis.
+    pub(super) fn asks_for(&self, line: &str, more: &[&str]) {
+        let text = manifest(&self.id, line, &self.redis, &self.postgres, more);
+        for host in &self.hosts {
+            host.lab.manifest(&text);
+        }
+    }
+
+    fn users(&self) -> BTreeSet<String> {
+        let lines = self.redis.ask(&["ACL", "LIST"]).texts().into_iter();
+        lines.filter(|line| line.starts_with("user c")).collect()
+    }
+    /// Waits until so many are held, by what any host shows.
+    pub(super) fn held(&self, count: usize, seconds: u64) {
+        let mut last = Vec::new();
+        until(&format!("{count} are held"), seconds, || {
+            let held = self.hosts.iter().any(|host| {
+                last = host.lab.states();
+                last.len() == count && last.iter().all(|state| state.ends_with("=held"))
+            });
+            match held {
+                true => Ok(()),
+                false => Err((last.clone(), self.logs())),
+            }
+        });
+    }
+    /// Takes a login of each backend away behind everybody's back: another one each time.
+    pub(super) fn lose(&self) {
+        let n = self.losses.get();
+        self.losses.set(n + 1);
+        let gone = cached(n % CACHED);
+        self.redis.ask(&["ACL", "DELUSER", &gone]);
+        let other = kept(n % KEPT);
+        self.postgres
+            .sql(&format!("ALTER ROLE {other} PASSWORD 'somebody-elses'"));
+    }
+    /// Whether everybody is there as in the beginning: nobody removed, reset or with another password.
+    pub(super) fn is_whole(&self) -> bool {
+        let enter = |(n, password): (usize, &String)| self.postgres.enters(&kept(n), password);
+        self.users.is_subset(&self.users()) && self.passwords.iter().enumerate().all(enter)
+    }
+    /// Waits for that; answers how long it took.
+    pub(super) fn whole(&self, what: &str, seconds: u64) -> Duration {
+        let began = Instant::now();
+        until(
+            &format!("{what}: everybody is there"),
+            seconds,
+            || match self.is_whole() {
+                true => Ok(()),
+                false => Err((self.users.difference(&self.users()).count(), self.logs())),
+            },
+        );
+        let took = began.elapsed();
+        println!("{what}: everybody was there again after {took:?}");
+        took
+    }
+    /// What was written up to now.
+    pub(super) fn written(&self) -> Written {
+        Written(self.redis.writes(), self.postgres.rows())
+    }
+    /// That nobody writes on a backend for a while.
+    pub(super) fn nobody_writes(&self, what: &str, length: Duration) {
+        let before = self.written();
+        let writes = self.redis.writes();
+        stays(what, length, || {
+            (self.redis.writes() == writes, self.logs())
+        });
+        assert_eq!(self.written(), before, "{what}: {}", self.logs());
+    }
+    /// A pass of every loop, after which the backends are as they were: again changes nothing.
+    pub(super) fn again_changes_nothing(&self) {
+        let before = self.written();
+        let host = &self.hosts[0].lab;
+        let mut last = None;
+        until("a pass of every loop", SOON, || {
+            let ran = host.mesh(&["apply", "--json"]);
+            let passed = [0, 3].contains(&ran.code) && ran.json()["by_daemon"] == true;
+            let answer = if passed { Ok(()) } else { Err(ran.clone()) };
+            last = Some(ran);
+            answer
+        });
+        assert_eq!(self.written(), before, "{last:#?}");
+        assert!(self.is_whole());
+    }
+    /// Waits until a host shows a condition.
+    pub(super) fn told(&self, condition: &str, seconds: u64) {
+        until(&format!("{condition} is told"), seconds, || {
+            let told = self.hosts[0].lab.conditions();
+            match told.iter().any(|one| one == condition) {
+                true => Ok(()),
+                false => Err((told, self.logs())),
+            }
+        });
+    }
+    /// What the hosts logged, each to its end.
+    pub(super) fn logs(&self) -> String {
+        let logs = self.hosts.iter().map(|host| {
+            let log = host.up.log();
+            let from = log.len().saturating_sub(4000);
+            let from = (from..log.len()).find(|at| log.is_char_boundary(*at));
+            format!("── {}\n", &log[from.unwrap_or(0)..])
+        });
+        logs.collect()
+    }
+    /// Waits until every host says in its log that it does no more.
+    pub(super) fn nobody_acts(&self, seconds: u64) {
+        until("nobody holds a claim", seconds, || {
+            let held = self.hosts.iter().filter(|host| host.acts()).count();
+            match held {
+                0 => Ok(()),
+                _ => Err(self.logs()),
+            }
+        });
+    }
+}
+
+impl Host {
+    fn of(lab: Lab) -> Self {
+        let up = Up::of(lab.command(&["up"]));
+        Self { lab, up }
+    }
+    /// Starts its `mesh up` again.
+    pub(super) fn start_again(&mut self) {
+        self.up = Up::of(self.lab.command(&["up"]));
+    }
+    /// Whether it acts, by its log: it took a claim, and did not say since that it lost it.
+    pub(super) fn acts(&self) -> bool {
+        let log = self.up.log();
+        log.rfind("this host has the claim") > log.rfind("this host acts no more")
+    }
+}
+
+fn cached(n: usize) -> String {
+    format!("c{n:02}")
+}
+fn kept(n: usize) -> String {
+    format!("d{n}")
+}
+
+fn manifest(id: &str, bus: &str, redis: &Redis, postgres: &Postgres, more: &[&str]) -> String {
+    let mut text = format!(
+        "[mesh]\nid = \"{id}\"\n{bus}\n\n[provider.cache]\nkind = \"redis\"\nurl = \"{}\"\n\
+         verify_every = \"2s\"\n\n[provider.database]\nkind = \"postgres\"\n\
+         url = \"postgres://127.0.0.1:{}/postgres\"\nverify_every = \"2s\"\n\
+         admin = {{ user = \"postgres\", password = {{ file = \"admin.password\" }} }}\n",
+        redis.url(),
+        postgres.server.port(),
+    );
+    let names = (0..CACHED).map(cached);
+    for name in names.chain(more.iter().map(|name| (*name).to_owned())) {
+        need(&mut text, &name, "cache", "");
+    }
+    for n in 0..KEPT {
+        text += &format!(
+            "\n[consumer.{name}.needs.database]\ndatabase = \"{name}\"\nprivileges = \"owner\"\n",
+            name = kept(n)
+        );
+    }
+    text
+}
+
+/// Copies a folder, whole.
+pub(super) fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).expect("folder");
+    for entry in fs::read_dir(from).expect("read") {
+        let path = entry.expect("entry").path();
+        let to = to.join(path.file_name().expect("name"));
+        match path.is_dir() {
+            true => copy_tree(&path, &to),
+            false => drop(fs::copy(&path, &to).expect("copied")),
+        }
+    }
+}
