@@ -193,9 +193,9 @@ fn logged_in(options: ConnectOptions, login: &Login) -> Result<ConnectOptions, O
         Login::Password { user, password } => {
             options.user_and_password(user.clone(), text(password)?)
         }
-        // The library's reason may quote what it read.
+        // The library wants the last line ended, and its reason may quote what it read.
         Login::Credentials(file) => options
-            .credentials(&text(file)?)
+            .credentials(&(text(file)? + "\n"))
             .map_err(|_| OpenFault::Credentials("it is not a NATS credentials file".to_owned()))?,
         Login::Nkey(seed) => options.nkey(text(seed)?.trim().to_owned()),
     })

@@ -274,8 +274,9 @@ impl JetCluster {
     }
     async fn ready(&mut self, n: usize) -> Result<()> {
         let port = self.nodes[n].port;
-        // With TLS the port is looked for in the log: this file's client speaks none.
-        let asks = self.options.jetstream && self.options.tls.is_none();
+        // With TLS, or an operator's accounts, the log tells: this file's client knows neither.
+        let plain = self.options.tls.is_none() && !self.options.authorization.contains("operator:");
+        let asks = self.options.jetstream && plain;
         let login = self.options.admin.clone();
         let process = &mut self.nodes[n].process;
         until("an answer of the server", READY, || {

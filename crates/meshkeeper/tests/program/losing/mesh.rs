@@ -1,7 +1,7 @@
 //! A mesh with three hosts, a Redis and a PostgreSQL; and what its backends say of it.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer}
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::lab::{Lab, Up, need};
+use crate::lab::{Lab, Ran, Up, need, states};
 use crate::redis::Redis;
 use crate::shared::{Nats, bring_key, host};
 use crate::wait::{stays, until};
@@ -80,7 +80,7 @@ pub(super) struct Written(u64, String);
 impl Mesh {
     /// A mesh whose hosts reach the bus by these lines of the manifest, one for each host.
     pub(super) fn start(nats: &Nats, id: &str, lines: &[String], by: &[&str]) -> Self {
-        let (redis, postgres) = (Redis::start(), Postgres::start());
+        let (redis, postgres) = (Redis::with_aclfile(), Postgres::start());
         let labs: Vec<Lab> = ["one", "two", "three"].map(host).into();
         for (lab, line) in labs.iter().zip(lines) {
             lab.write("admin.password", PostgresServer::PASSWORD);
@@ -136,19 +136,34 @@ impl Mesh {
         let lines = self.redis.ask(&["ACL", "LIST"]).texts().into_iter();
         lines.filter(|line| line.starts_with("user c")).collect()
     }
-    /// Waits until so many are held, by what any host shows.
-    pub(super) fn held(&self, count: usize, seconds: u64) {
-        let mut last = Vec::new();
+    /// Waits until so many are held, by what a host shows; answers how many passes a loop was seen to make
+    /// meanwhile.
+    pub(super) fn held(&self, count: usize, seconds: u64) -> usize {
+        let mut passes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         until(&format!("{count} are held"), seconds, || {
-            let held = self.hosts.iter().any(|host| {
-                last = host.lab.states();
-                last.len() == count && last.iter().all(|state| state.ends_with("=held"))
-            });
-            match held {
+            let ran = self.view().mesh(&["status", "--json"]);
+            if ran.out.is_empty() {
+                return Err((ran.err, self.logs()));
+            }
+            let picture = ran.json();
+            for one in picture["loops"].as_array().into_iter().flatten() {
+                if let (Some(name), Some(pass)) = (one["name"].as_str(), one["last_pass"].as_str())
+                {
+                    let seen = passes.entry(name.to_owned()).or_default();
+                    seen.insert(pass.to_owned());
+                }
+            }
+            let states = states(&picture);
+            match states.len() == count && states.iter().all(|state| state.ends_with("=held")) {
                 true => Ok(()),
-                false => Err((last.clone(), self.logs())),
+                false => Err((format!("{states:?}"), self.logs())),
             }
         });
+        passes.values().map(BTreeSet::len).max().unwrap_or(0)
+    }
+    /// The host whose words show the mesh: it is killed and stopped like the others, never cut off.
+    fn view(&self) -> &Lab {
+        &self.hosts[1].lab
     }
     /// Takes a login of each backend away behind everybody's back: another one each time.
     pub(super) fn lose(&self) {
@@ -193,25 +208,27 @@ impl Mesh {
         });
         assert_eq!(self.written(), before, "{what}: {}", self.logs());
     }
-    /// A pass of every loop, after which the backends are as they were: again changes nothing.
+    /// A pass of every loop, which ends what was begun, and another one, after which the backends are as
+    /// they were: again changes nothing.
     pub(super) fn again_changes_nothing(&self) {
+        self.passes();
         let before = self.written();
-        let host = &self.hosts[0].lab;
-        let mut last = None;
-        until("a pass of every loop", SOON, || {
-            let ran = host.mesh(&["apply", "--json"]);
-            let passed = [0, 3].contains(&ran.code) && ran.json()["by_daemon"] == true;
-            let answer = if passed { Ok(()) } else { Err(ran.clone()) };
-            last = Some(ran);
-            answer
-        });
+        let last = self.passes();
         assert_eq!(self.written(), before, "{last:#?}");
         assert!(self.is_whole());
+    }
+    /// Has whoever acts make a pass.
+    fn passes(&self) -> Ran {
+        until("a pass of every loop", SOON, || {
+            let ran = self.view().mesh(&["apply", "--json"]);
+            let passed = [0, 3].contains(&ran.code) && ran.json()["by_daemon"] == true;
+            if passed { Ok(ran) } else { Err(ran) }
+        })
     }
     /// Waits until a host shows a condition.
     pub(super) fn told(&self, condition: &str, seconds: u64) {
         until(&format!("{condition} is told"), seconds, || {
-            let told = self.hosts[0].lab.conditions();
+            let told = self.view().conditions();
             match told.iter().any(|one| one == condition) {
                 true => Ok(()),
                 false => Err((told, self.logs())),

@@ -4,9 +4,13 @@
 //! Each test has three hosts with `mesh up`, a Redis, a PostgreSQL and twenty consumers. What counts is seen
 //! on the backends: who may log in with which password, and whether anybody wrote.
 
+mod backends;
 mod hosts;
+mod logins;
 mod mesh;
+mod refusing;
 mod servers;
+mod wiped;
 
 /// The stream of the buckets.
 const STATE: &str = "KV_mesh_home";

@@ -1,0 +1,117 @@
+//! A bus that answers and takes nothing: the right to write is withdrawn while all runs, or its disk is full.
+//!
+//! A full disk is a server that may keep a few mebibytes only, filled by somebody else: a file system of its
+//! own cannot be mounted everywhere these tests run.
+
+use std::time::Duration;
+
+use mesh_conformance::servers::JetOptions;
+
+use super::mesh::{FAILOVER, Mesh, SOON};
+use crate::lab::Lab;
+use crate::shared::Nats;
+
+/// Long enough for several passes, had there been any.
+const QUIET: Duration = Duration::from_secs(6);
+
+/// Nobody acts, nobody writes on a backend, and what is shown says so; the fault over, all is well again.
+fn is_waited_out(mesh: &Mesh, what: &str, says: &str, over: impl FnOnce()) {
+    mesh.nobody_acts(SOON);
+    mesh.lose();
+    mesh.nobody_writes(what, QUIET);
+    // Whoever looks sees that it is not well: loops that are late, or a bus that does not answer.
+    let check = mesh.hosts[1].lab.mesh(&["status", "--check"]);
+    println!("{what}: {} {}", check.out.trim(), check.err.trim());
+    assert!([1, 3].contains(&check.code), "{check:#?}");
+    let log = mesh.logs();
+    assert!(log.contains(says), "{what}: {log}");
+    over();
+    mesh.whole(what, 2 * FAILOVER);
+    let passes = mesh.held(20, SOON);
+    assert!(passes <= 6, "{what}: {passes} passes");
+    mesh.again_changes_nothing();
+}
+
+/// The users of the servers, by the permissions that the program prints.
+fn users(printed: &str, may_write: bool) -> String {
+    let mut users = "  { user: admin, password: admin-password }\n".to_owned();
+    for part in printed.split("# ").skip(1) {
+        let (role, rest) = part.split_once(':').expect("role");
+        let text = &rest[rest.find("permissions {").expect("permissions")..];
+        let writes = |line: &&str| line.trim() == "\"$KV.mesh_home.>\"";
+        let lines = text.lines().filter(|line| may_write || !writes(line));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        users += &format!("  {{ user: {role}, password: {role}-password, {text} }}\n");
+    }
+    format!("authorization {{ users: [\n{users}] }}\n")
+}
+
+#[test]
+fn b9_while_the_right_to_write_is_withdrawn_nobody_acts_and_nothing_is_lost() {
+    let lab = Lab::new();
+    lab.manifest("[mesh]\nid = \"home\"\nbus = \"nats://127.0.0.1:4222\"\n");
+    let printed = lab.mesh(&["bus", "permissions"]).ends(0).out;
+    let mut nats = Nats::with(JetOptions {
+        servers: 3,
+        authorization: users(&printed, true),
+        admin: Some(("admin".to_owned(), "admin-password".to_owned())),
+        ..JetOptions::default()
+    });
+    let urls = nats.cluster.ports().into_iter();
+    let urls: Vec<String> = urls
+        .map(|port| format!("\"nats://127.0.0.1:{port}\""))
+        .collect();
+    let line = format!(
+        "[mesh.bus]\nurls = [{}]\nuser = \"loops\"\npassword = {{ file = \"loops.password\" }}",
+        urls.join(", ")
+    );
+    let by = [
+        "--user",
+        "bootstrap",
+        "--password-file",
+        "bootstrap.password",
+    ];
+    let mesh = Mesh::start(&nats, "home", &[line.clone(), line.clone(), line], &by);
+    let Nats { cluster, runtime } = &mut nats;
+    let (with, without) = (users(&printed, true), users(&printed, false));
+    let withdrawn = cluster.authorize(&without);
+    runtime.block_on(withdrawn).expect("reloaded");
+    is_waited_out(
+        &mesh,
+        "the right is withdrawn",
+        "Permissions Violation",
+        || {
+            let given = cluster.authorize(&with);
+            runtime.block_on(given).expect("reloaded");
+        },
+    );
+}
+
+#[test]
+fn b9_while_the_disks_of_the_bus_are_full_nobody_acts_and_nothing_is_lost() {
+    let nats = Nats::with(JetOptions {
+        servers: 3,
+        max_file_store: 16,
+        ..JetOptions::default()
+    });
+    let mesh = Mesh::on(&nats, "home");
+    let Nats { cluster, runtime } = &nats;
+    let ask = |subject: &str, body: &str| {
+        runtime.block_on(async {
+            let mut admin = cluster.admin(0).await.expect("admin");
+            admin.json(subject, body).await.expect("answer")
+        })
+    };
+    let made = "{\"name\":\"FILL\",\"subjects\":[\"fill\"],\"num_replicas\":3}";
+    let made = ask("$JS.API.STREAM.CREATE.FILL", made);
+    assert!(made.get("error").is_none(), "{made}");
+    let heap = "x".repeat(512 << 10);
+    let refused = (0..64)
+        .map(|_| ask("fill", &heap))
+        .find(|said| said.get("error").is_some());
+    assert!(refused.is_some(), "it takes more and more");
+    is_waited_out(&mesh, "the disks are full", "insufficient", || {
+        let gone = ask("$JS.API.STREAM.DELETE.FILL", "");
+        assert_eq!(gone["success"], true, "{gone}");
+    });
+}
