@@ -215,6 +215,11 @@ impl JetCluster {
         Ok(())
     }
 
+    /// From their next start on each may keep so many mebibytes.
+    pub fn make_room(&mut self, max_file_store: u32) {
+        self.options.max_file_store = max_file_store;
+    }
+
     /// Starts one on its ports and folder, and waits until it serves.
     pub async fn start_again(&mut self, n: usize) -> Result<()> {
         self.launch(n)?;

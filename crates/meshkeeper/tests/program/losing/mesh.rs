@@ -6,6 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
+use rusqlite::Connection;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -244,6 +245,22 @@ impl Mesh {
             format!("── {}\n", &log[from.unwrap_or(0)..])
         });
         logs.collect()
+    }
+    /// Waits until every host keeps a password in its own store, also those that only stand by.
+    pub(super) fn everywhere(&self, consumer: &str) {
+        for host in &self.hosts {
+            until("each host keeps the password", SOON, || {
+                let store = Connection::open(host.lab.data().join("secrets.db"));
+                let many = store.and_then(|store| {
+                    let count = "SELECT count(*) FROM secret WHERE consumer = ?1";
+                    store.query_row(count, [consumer], |row| row.get::<_, i64>(0))
+                });
+                match many {
+                    Ok(1) => Ok(()),
+                    other => Err((format!("{other:?}"), self.logs())),
+                }
+            });
+        }
     }
     /// Waits until every host says in its log that it does no more.
     pub(super) fn nobody_acts(&self, seconds: u64) {

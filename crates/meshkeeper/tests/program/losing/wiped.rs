@@ -58,6 +58,7 @@ impl Later {
         restart_with(&mut nats, Some(old.path()), None);
         mesh.asks_for(&nats.line(), &["late"]);
         mesh.held(ALL, 2 * FAILOVER);
+        mesh.everywhere("late");
         let late = mesh.hosts[2].lab.password("late", "cache");
         let before = mesh.written();
         Self {
