@@ -78,9 +78,18 @@ pub(super) struct Mesh {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Written(u64, String);
 
-impl Mesh {
-    /// A mesh whose hosts reach the bus by these lines of the manifest, one for each host.
-    pub(super) fn start(nats: &Nats, id: &str, lines: &[String], by: &[&str]) -> Self {
+/// Everything that a mesh needs, with no `mesh up` yet.
+pub(super) struct Ground {
+    pub(super) labs: Vec<Lab>,
+    redis: Redis,
+    postgres: Postgres,
+    id: String,
+}
+
+impl Ground {
+    /// For hosts that reach the bus by these lines of the manifest, one for each; its streams are made by a
+    /// login with these words.
+    pub(super) fn of(nats: &Nats, id: &str, lines: &[String], by: &[&str]) -> Self {
         let (redis, postgres) = (Redis::with_aclfile(), Postgres::start());
         let labs: Vec<Lab> = ["one", "two", "three"].map(host).into();
         for (lab, line) in labs.iter().zip(lines) {
@@ -96,18 +105,27 @@ impl Mesh {
             bring_key(&labs[0], lab);
             lab.mesh(&["bus", "adopt"]).ends(0);
         }
-        let mut labs = labs.into_iter();
+        let id = id.to_owned();
+        Self {
+            labs,
+            redis,
+            postgres,
+            id,
+        }
+    }
+    /// Starts `mesh up` on each host: the first one acts, and the others are there for when it does not.
+    pub(super) fn up(self) -> Mesh {
+        let mut labs = self.labs.into_iter();
         let first = Host::of(labs.next().expect("a host"));
-        // It acts, and the others are there for when it does not.
         until("the first host acts", SOON, || {
             first.acts().then_some(()).ok_or_else(|| first.up.log())
         });
         let hosts = std::iter::once(first).chain(labs.map(Host::of)).collect();
-        let mut mesh = Self {
-            redis,
-            postgres,
+        let mut mesh = Mesh {
+            redis: self.redis,
+            postgres: self.postgres,
             hosts,
-            id: id.to_owned(),
+            id: self.id,
             users: BTreeSet::new(),
             passwords: Vec::new(),
             losses: Cell::new(0),
@@ -120,10 +138,13 @@ impl Mesh {
         mesh.passwords = passwords.collect();
         mesh
     }
-    /// The same way for every host.
+}
+
+impl Mesh {
+    /// A mesh whose hosts all reach the bus as they should.
     pub(super) fn on(nats: &Nats, id: &str) -> Self {
         let lines = [nats.line(), nats.line(), nats.line()];
-        Self::start(nats, id, &lines, &[])
+        Ground::of(nats, id, &lines, &[]).up()
     }
     /// Another manifest for every host: with these further consumers of the Redis.
     pub(super) fn asks_for(&self, line: &str, more: &[&str]) {

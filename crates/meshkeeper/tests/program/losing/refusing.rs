@@ -3,11 +3,12 @@
 //! A full disk is a server that may keep a few mebibytes only, filled by somebody else: a file system of its
 //! own cannot be mounted everywhere these tests run.
 
+use std::thread;
 use std::time::Duration;
 
 use mesh_conformance::servers::JetOptions;
 
-use super::mesh::{FAILOVER, Mesh, SOON};
+use super::mesh::{FAILOVER, Ground, Mesh, SOON};
 use crate::lab::Lab;
 use crate::shared::Nats;
 
@@ -46,8 +47,16 @@ fn users(printed: &str, may_write: bool) -> String {
     format!("authorization {{ users: [\n{users}] }}\n")
 }
 
+/// Two meshes, each on a cluster of its own, so that neither waits for the other.
 #[test]
-fn b9_while_the_right_to_write_is_withdrawn_nobody_acts_and_nothing_is_lost() {
+fn b9_while_the_bus_takes_nothing_nobody_acts_and_nothing_is_lost() {
+    thread::scope(|scope| {
+        scope.spawn(the_right_is_withdrawn);
+        scope.spawn(the_disks_are_full);
+    });
+}
+
+fn the_right_is_withdrawn() {
     let lab = Lab::new();
     lab.manifest("[mesh]\nid = \"home\"\nbus = \"nats://127.0.0.1:4222\"\n");
     let printed = lab.mesh(&["bus", "permissions"]).ends(0).out;
@@ -71,7 +80,8 @@ fn b9_while_the_right_to_write_is_withdrawn_nobody_acts_and_nothing_is_lost() {
         "--password-file",
         "bootstrap.password",
     ];
-    let mesh = Mesh::start(&nats, "home", &[line.clone(), line.clone(), line], &by);
+    let lines = [line.clone(), line.clone(), line];
+    let mesh = Ground::of(&nats, "home", &lines, &by).up();
     let Nats { cluster, runtime } = &mut nats;
     let (with, without) = (users(&printed, true), users(&printed, false));
     let withdrawn = cluster.authorize(&without);
@@ -87,8 +97,7 @@ fn b9_while_the_right_to_write_is_withdrawn_nobody_acts_and_nothing_is_lost() {
     );
 }
 
-#[test]
-fn b9_while_the_disks_of_the_bus_are_full_nobody_acts_and_nothing_is_lost() {
+fn the_disks_are_full() {
     let mut nats = Nats::with(JetOptions {
         servers: 3,
         max_file_store: 16,
