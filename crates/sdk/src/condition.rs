@@ -123,6 +123,9 @@ condition_types! {
     WishUnreadable Error
         "The manifest cannot be read; the last good wish stays in force and nothing is removed."
         "`mesh check` shows the line.";
+    ManifestDiffers Warning
+        "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
+        "Bring the same manifest and files to every host.";
     RemovalHeld Warning
         "Removals wait for a person: too many at once, the wish became empty, or nothing proves the server's list."
         "`mesh plan` shows them, with the word that lets exactly those go.";

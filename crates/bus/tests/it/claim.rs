@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::claim::{Answer, BEAT, Claim, Holder, SILENT, STOP_AFTER, take};
+use mesh_bus::claim::{
+    Answer, Ask, BEAT, Claim, Holder, Lease, SILENT, STOP_AFTER, patience, take,
+};
+use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Fault};
 use mesh_sdk::testing::{MemoryBus, Trouble};
 use tokio::time::Instant;
@@ -16,12 +19,16 @@ fn holder(host: &str) -> Holder {
     }
 }
 
+fn ask(host: &str) -> Ask {
+    Ask::new(Lease::Installation, holder(host))
+}
+
 fn as_bus(bus: &MemoryBus) -> Arc<dyn Bus> {
     Arc::new(bus.clone())
 }
 
 async fn mine(bus: &MemoryBus, host: &str) -> Claim {
-    match take(as_bus(bus), holder(host)).await.expect("take") {
+    match take(as_bus(bus), ask(host)).await.expect("take") {
         Answer::Mine(claim) => claim,
         Answer::Other(other) => panic!("{other:?} has it"),
     }
@@ -32,7 +39,7 @@ async fn b4_a_second_host_is_refused_by_the_first_ones_name() {
     let bus = MemoryBus::default();
     let first = mine(&bus, "one").await;
     let began = Instant::now();
-    let second = take(as_bus(&bus), holder("two")).await.expect("take");
+    let second = take(as_bus(&bus), ask("two")).await.expect("take");
     let Answer::Other(other) = second else {
         panic!("both have it");
     };
@@ -96,7 +103,9 @@ async fn b4_who_stands_on_the_bus_is_told_by_name_until_it_gave_back() {
 }
 
 async fn holder_of(bus: &MemoryBus) -> Option<Holder> {
-    mesh_bus::claim::holder(bus).await.expect("read")
+    mesh_bus::claim::holder(bus, &Lease::Installation)
+        .await
+        .expect("read")
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +141,7 @@ async fn b5_a_candidate_whose_writes_have_no_outcome_says_so() {
     for _ in 0..3 {
         bus.trouble(Bucket::Loop, Trouble::UnknownLost(0));
     }
-    let asked = take(as_bus(&bus), holder("one")).await;
+    let asked = take(as_bus(&bus), ask("one")).await;
     assert!(matches!(asked, Err(Fault::Unreachable(_))));
     assert_eq!(mine(&bus, "one").await.fence(), 1);
 }
@@ -151,7 +160,7 @@ async fn b4_of_many_candidates_one_wins() {
     let bus = MemoryBus::default();
     drop(mine(&bus, "dead").await);
     let candidates: Vec<_> = (0..8)
-        .map(|n| tokio::spawn(take(as_bus(&bus), holder(&format!("c{n}")))))
+        .map(|n| tokio::spawn(take(as_bus(&bus), ask(&format!("c{n}")))))
         .collect();
     let mut kept = Vec::new();
     for candidate in candidates {
@@ -186,8 +195,8 @@ impl Chance {
 async fn history(seed: u64) -> u64 {
     let bus = MemoryBus::default();
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let ask = |n: usize| Host::Asks(tokio::spawn(take(as_bus(&bus), holder(&format!("h{n}")))));
-    let mut hosts: Vec<Host> = (0..3).map(ask).collect();
+    let asks = |n: usize| Host::Asks(tokio::spawn(take(as_bus(&bus), ask(&format!("h{n}")))));
+    let mut hosts: Vec<Host> = (0..3).map(asks).collect();
     let (mut taken, mut met) = (0, 0);
     for second in 0..600 {
         // One trouble waits at a time: writes alone meet them, and there are few.
@@ -226,7 +235,7 @@ async fn history(seed: u64) -> u64 {
                 Host::Asks(_) => false,
             };
             if again {
-                *host = ask(n);
+                *host = asks(n);
             }
         }
         let acts = |host: &&Host| matches!(host, Host::Holds(claim) if claim.may_act());
@@ -250,4 +259,48 @@ async fn b4_whatever_fails_no_two_hosts_act_at_once_and_one_does_in_the_end() {
         taken += history(seed).await;
     }
     assert!(taken > 900, "the histories hold few changes: {taken}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn b4_the_leases_of_two_providers_and_of_the_installation_are_three() {
+    let bus = MemoryBus::default();
+    let provider = |name: &str| Lease::Provider(ProviderName::new(name).expect("name"));
+    let mut kept = Vec::new();
+    for (lease, host) in [
+        (Lease::Installation, "one"),
+        (provider("cache"), "two"),
+        (provider("db"), "three"),
+    ] {
+        let asked = take(as_bus(&bus), Ask::new(lease.clone(), holder(host))).await;
+        let Ok(Answer::Mine(claim)) = asked else {
+            panic!("{lease} is held already");
+        };
+        let read = mesh_bus::claim::holder(&bus, &lease).await.expect("read");
+        assert_eq!(read, Some(holder(host)));
+        kept.push(claim);
+    }
+    tokio::time::sleep(3 * SILENT).await;
+    assert!(
+        kept.iter()
+            .all(|claim| claim.may_act() && claim.fence() == 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn b4_who_is_less_preferred_waits_longer_and_nobody_waits_less() {
+    assert_eq!(patience(0), SILENT);
+    assert_eq!(patience(9), SILENT + Duration::from_secs(10));
+    for (asked, least) in [(patience(9), patience(9)), (Duration::ZERO, SILENT)] {
+        let bus = MemoryBus::default();
+        drop(mine(&bus, "one").await);
+        let began = Instant::now();
+        let asking = Ask {
+            patience: asked,
+            ..ask("two")
+        };
+        let taken = take(as_bus(&bus), asking).await.expect("take");
+        assert!(matches!(taken, Answer::Mine(_)));
+        let waited = began.elapsed();
+        assert!(waited >= least && waited < least + BEAT, "{waited:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! Moving an installation: whole or not at all, and again changes nothing.
 
-use mesh_bus::claim::{Answer, Holder, take};
+use mesh_bus::claim::{Answer, Ask, Holder, Lease, take};
 use mesh_bus::transfer::{Moved, TransferFault, export, import};
+use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Key, Put, Write};
 use std::sync::Arc;
 
@@ -33,8 +34,15 @@ async fn filled() -> (
         start: "1".to_owned(),
         runner: "up".to_owned(),
     };
-    let claim = take(Arc::clone(&bus) as Arc<dyn Bus>, me).await;
-    assert!(matches!(claim, Ok(Answer::Mine(_))));
+    let cache = Lease::Provider(ProviderName::new("cache").expect("name"));
+    for lease in [Lease::Installation, cache] {
+        let claim = take(
+            Arc::clone(&bus) as Arc<dyn Bus>,
+            Ask::new(lease, me.clone()),
+        )
+        .await;
+        assert!(matches!(claim, Ok(Answer::Mine(_))));
+    }
     let line = |n: u32| (Key::of(&["adv", &n.to_string()]), format!("line {n}"));
     bus.append((0..20).map(line).collect())
         .await
@@ -64,8 +72,8 @@ async fn b9_what_is_exported_is_imported_whole_and_again_changes_nothing() {
         assert_eq!(imported.expect("import"), moved);
     }
     let mut old = all(&*bus).await;
-    // The claim belongs to the bus on which it lies.
-    old.retain(|(_, key, _)| *key != Key::of(&["claim", "installation"]));
+    // A lease belongs to the bus on which it lies.
+    old.retain(|(_, key, _)| !Lease::is_at(key));
     assert!(all(&new).await == old, "something differs");
     let lines = |lines: Vec<mesh_sdk::bus::LogLine>| -> Vec<(String, String)> {
         let lines = lines.into_iter();

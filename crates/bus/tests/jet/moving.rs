@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mesh_bus::claim::{Answer, Holder, take};
+use mesh_bus::claim::{Answer, Ask, Holder, Lease, take};
 use mesh_bus::embedded::{EmbeddedBus, Settings};
 use mesh_bus::transfer::{export, import};
 use mesh_sdk::bus::{Bucket, Bus, Expect, Key, Write};
@@ -62,14 +62,15 @@ async fn b4_two_hosts_on_one_bus_have_one_claim() {
         start: host.to_owned(),
         runner: "up".to_owned(),
     };
-    let Ok(Answer::Mine(claim)) = take(one, holder("one")).await else {
+    let ask = |host: &str| Ask::new(Lease::Installation, holder(host));
+    let Ok(Answer::Mine(claim)) = take(one, ask("one")).await else {
         panic!("nobody has it");
     };
-    match take(Arc::clone(&two), holder("two")).await {
+    match take(Arc::clone(&two), ask("two")).await {
         Ok(Answer::Other(other)) => assert_eq!(other, holder("one")),
         _ => panic!("both have it"),
     }
     claim.give_back().await;
-    let second = take(two, holder("two")).await;
+    let second = take(two, ask("two")).await;
     assert!(matches!(second, Ok(Answer::Mine(_))));
 }

@@ -221,6 +221,9 @@ pub struct UpArgs {
     /// Serve the page, the API and the metrics there, such as 127.0.0.1:9180
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+    /// On a bus of several hosts: a host that suits a provider better is given it once it was there for so long
+    #[arg(long, value_name = "LENGTH", hide = true, default_value = "10m", value_parser = length)]
+    pub hand_back: Duration,
 }
 
 /// `status`.

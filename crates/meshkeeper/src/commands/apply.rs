@@ -14,7 +14,7 @@ use crate::errors::{EXIT_FAILED, EXIT_NOT_WELL, Fault};
 use crate::manifest::Manifest;
 use crate::printer::Tone;
 use crate::status::{self, Picture};
-use crate::wiring::installation::{Claim, Claiming, Installation, Runner, Turn, take_turn};
+use crate::wiring::installation::{Claim, Claiming, Holder, Installation, Runner, Turn, take_turn};
 use crate::wiring::oneshot::{self, Outcome};
 use crate::wiring::words;
 
@@ -60,7 +60,7 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
 enum Pass {
     /// This process, for as long as the right to it is kept: that of the folder, and that of the bus where
     /// several hosts share one.
-    Mine(std::fs::File, Option<Arc<Claim>>),
+    Mine(std::fs::File, Option<(Arc<Claim>, Holder)>),
     /// A daemon was asked for it, and has made it.
     Daemons,
 }
@@ -132,7 +132,7 @@ async fn who_has_it(cx: &Context<'_>, online: &Online, manifest: &Manifest) -> R
     };
     let installation = online.open_for(folder, manifest).await.map_err(told)?;
     let me = online.holder(cx, Runner::OneShot)?;
-    let claiming = installation.claim(me);
+    let claiming = installation.claim(me.clone());
     let answer = tokio::select! {
         answer = claiming => answer.map_err(store_fault)?,
         () = online.stop.cancelled() => {
@@ -144,7 +144,7 @@ async fn who_has_it(cx: &Context<'_>, online: &Online, manifest: &Manifest) -> R
         Some(Claiming::Mine(claim)) => {
             let claim = Arc::new(claim);
             let installation = installation.under(&claim);
-            Has::Me(Pass::Mine(turn, Some(claim)), installation)
+            Has::Me(Pass::Mine(turn, Some((claim, me))), installation)
         }
         Some(Claiming::Other(other)) if other.runner == Runner::OneShot.as_str() => Has::OneShot,
         Some(Claiming::Other(_)) => Has::Daemon,
@@ -155,7 +155,7 @@ async fn who_has_it(cx: &Context<'_>, online: &Online, manifest: &Manifest) -> R
 async fn who_is_asked(installation: &Installation) -> String {
     match installation.holder().await {
         Ok(Some(holder)) => format!(
-            "a daemon on {} has the loops; it is asked for the pass, and goes by the manifest there",
+            "`mesh up` on {} puts the wish in force, by the manifest there; each host is asked for the pass of its loops",
             holder.host
         ),
         _ => "a daemon runs here; it is asked for the pass".to_owned(),
@@ -166,10 +166,12 @@ async fn alone(
     online: &Online,
     installation: &Installation,
     manifest: Manifest,
-    claim: Option<Arc<Claim>>,
+    claim: Option<(Arc<Claim>, Holder)>,
 ) -> Result<Outcome, Fault> {
     let (scrubber, stop) = (Arc::clone(&online.scrubber), online.stop.child_token());
-    let pass = oneshot::apply(installation, manifest, online.clock, scrubber, stop.clone());
+    let (claim, me) = claim.unzip();
+    let clock = online.clock;
+    let pass = oneshot::apply(installation, manifest, clock, scrubber, me, stop.clone());
     let outcome = match &claim {
         None => pass.await,
         Some(claim) => {

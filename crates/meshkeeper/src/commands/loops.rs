@@ -37,7 +37,23 @@ fn classes() -> Vec<Declared> {
         .to_vec(),
         period: "when a file changes, on SIGHUP, and every list_every",
     };
-    vec![Provisioner::declared(), wish, watchdog::declared()]
+    let member = Declared {
+        class: "member",
+        compares_against: "the wish in force on the bus, where several hosts share one",
+        repairs: "nothing; it takes the leases that suit its host, and gives back those that suit another better",
+        may_take_away: "nothing",
+        blind_spots: "a host that cannot reach the bus: it stops, and another takes over",
+        raises: [
+            "ManifestDiffers",
+            "WishUnreadable",
+            "SecretUnreadable",
+            "Refused",
+            "LookUnknown",
+        ]
+        .to_vec(),
+        period: "every second",
+    };
+    vec![Provisioner::declared(), wish, member, watchdog::declared()]
 }
 
 /// Runs it. Where nothing was ever applied it tells the classes alone.
@@ -69,9 +85,12 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     for one in &answer.loops {
         let last = one.last_pass.map_or("never".to_owned(), time_text);
         let next = one.next_pass.map_or("-".to_owned(), time_text);
+        let host = one.host.as_ref().map(|host| format!("  on {host}"));
         cx.printer.answer(&format!(
-            "{}  {}  last {last}  next {next}",
-            one.name, one.state
+            "{}  {}{}  last {last}  next {next}",
+            one.name,
+            one.state,
+            host.unwrap_or_default()
         ));
     }
     Ok(0)

@@ -179,7 +179,8 @@ pub(super) fn ago(time: Option<Time>, now: Time) -> String {
 }
 
 fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time) {
-    let mut table = Table::new(vec![
+    let all: Vec<&LoopView> = all.collect();
+    let mut head = vec![
         "LOOP",
         "STATE",
         "SERVER",
@@ -187,9 +188,18 @@ fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time
         "NEXT PASS",
         "ASKED",
         "HELD",
-    ]);
+    ];
+    let several = all.iter().any(|one| one.host.is_some());
+    if several {
+        head.insert(2, "HOST");
+    }
+    let mut table = Table::new(head);
     for one in all {
-        table.row(loop_row(cx, one, at));
+        let mut row = loop_row(cx, one, at).to_vec();
+        if several {
+            row.insert(2, one.host.clone().unwrap_or("-".to_owned()));
+        }
+        table.row(row);
     }
     if !table.is_empty() {
         cx.printer.answer("");

@@ -1,5 +1,5 @@
 //! `mesh up`: all loops until SIGTERM; each finishes its step, then stops. On a bus that several hosts share
-//! it stands by until it is this host's turn, and again when that was lost.
+//! it has those of the providers whose leases it holds.
 
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -14,16 +14,20 @@ use tracing::{info, warn};
 
 use super::Context;
 use super::online::{Online, run_fault, tell_unreadable, told};
-use super::standby::{Stand, stand_by};
+use super::ready;
 use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest};
 use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
+use crate::wiring::claimed::{Claimed, Under};
 use crate::wiring::daemon::{Daemon, Outside};
-use crate::wiring::installation::{Installation, Runner, Turn, take_turn};
+use crate::wiring::installation::{
+    Holder, Installation, InstallationFault, Runner, Turn, take_turn,
+};
 use crate::wiring::oneshot::RunFault;
+use crate::wiring::sharing::{News, Sharing};
 use crate::wiring::watchdog;
 
 /// How long a `mesh apply` that runs here is waited for.
@@ -104,7 +108,9 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let outcome = turn(cx, online, installation, &manifest, (&observer, &notify)).await;
+        let hand_back = args.hand_back;
+        let ears = (&observer, &notify);
+        let outcome = turn(cx, online, installation, &manifest, (ears, hand_back)).await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),
@@ -156,52 +162,52 @@ async fn open_again(
     }
 }
 
-/// One turn of this host: from when it is the one that acts until it is told to stop, or is not any more.
+/// One turn of this host: until it is told to stop, or can do nothing more on this bus.
 async fn turn(
     cx: &Context<'_>,
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    (observer, notify): (&Arc<dyn Observer>, &Notify),
+    ((observer, notify), hand_back): ((&Arc<dyn Observer>, &Notify), Duration),
 ) -> Result<(), RunFault> {
-    let me = online.holder(cx, Runner::Daemon);
-    let me = me.map_err(|_| crate::wiring::installation::InstallationFault::NoRandom)?;
+    let installation = Arc::new(installation);
     let stop = online.stop.child_token();
-    let (installation, claim) = match stand_by(installation, me, notify, &stop).await? {
-        Stand::Alone(installation) => (installation, None),
-        Stand::Mine(installation, claim) => (installation, Some(claim)),
-        Stand::Stopped => return Ok(()),
-    };
-    let replaced = installation.replaced.is_some();
-    let ends = claim.clone().map(|claim| {
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = claim.lost() => warn!("this host acts no more: it could not hold its claim"),
-                () = tokio::time::sleep(AS_REPLACED), if replaced => {
-                    info!("the bus that was replaced is opened anew: from now on somebody may be new");
-                }
-            }
-            stop.cancel();
-        })
-    });
     let mut observers = installation.observers();
     observers.push(Arc::clone(observer));
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut among = None;
+    if installation.is_shared() {
+        let me = online.holder(cx, Runner::Daemon);
+        let me: Holder = me.map_err(|_| InstallationFault::NoRandom)?;
+        among = Some(Sharing::start(Arc::clone(&installation.bus), me, hand_back));
+        tasks.spawn(ready::keep_copies(Arc::clone(&installation)));
+        tasks.spawn(known_again(Arc::clone(&installation), stop.clone()));
+    }
     let outcome = act(
         cx.kinds.clone(),
         online,
-        Arc::new(installation),
+        installation,
         Arc::clone(manifest),
         (observers, notify.clone(), stop),
+        among,
     );
     let outcome = outcome.await;
-    if let Some(ends) = ends {
-        ends.abort();
-    }
-    if let Some(claim) = claim {
-        claim.give_back().await;
-    }
+    tasks.abort_all();
     outcome
+}
+
+/// Ends the turn on a bus that was replaced after a while, so that it is opened as the one that this folder
+/// knows.
+async fn known_again(installation: Arc<Installation>, stop: CancellationToken) {
+    if installation.replaced.is_none() {
+        return;
+    }
+    tokio::time::sleep(AS_REPLACED).await;
+    if let Err(fault) = installation.replacement_told().await {
+        warn!("the data folder does not take up the bus that was replaced: {fault}");
+    }
+    info!("the bus that was replaced is opened anew: from now on somebody may be new");
+    stop.cancel();
 }
 
 /// Runs the loops.
@@ -211,24 +217,27 @@ async fn act(
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
     (observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
+    among: Option<(Sharing, mpsc::UnboundedReceiver<News>)>,
 ) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let bus = manifest.bus.clone();
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-    let watched = Arc::clone(&installation.bus);
-    let daemon = Daemon::start(
-        installation,
-        manifest,
-        clock,
-        scrubber,
-        observers,
-        stop.clone(),
-    );
+    let watched: Arc<dyn Bus> = match &among {
+        None => Arc::clone(&installation.bus),
+        // What the watchdog says is said by one host.
+        Some((sharing, _)) => Arc::new(Claimed {
+            bus: Arc::clone(&installation.bus),
+            claim: Under::Lead(sharing.lead()),
+        }),
+    };
+    let (sharing, news) = among.unzip();
+    let ears = (scrubber, observers);
+    let daemon = Daemon::start(installation, manifest, clock, ears, sharing, stop.clone());
     let daemon = daemon.await?;
     info!("up");
     notify.ready();
-    notify.status("has the loops");
+    notify.status("runs");
     let stopping = notify.clone();
     let watching = watchdog::watch(watched, clock, move || notify.alive(), stop.clone());
     let watching = tokio::spawn(watching);
@@ -236,7 +245,9 @@ async fn act(
     let (hup, again) = (watch.trigger(), watch.trigger());
     let following = tokio::spawn(follow(watch, bus, door, stop.clone()));
     let hanging_up = listen_for_hup(hup);
-    let outcome = daemon.run(outside, Box::new(move || again.fire())).await;
+    let outcome = daemon
+        .run(outside, Box::new(move || again.fire()), news)
+        .await;
     stopping.status("stops its loops");
     hanging_up.abort();
     stop.cancel();

@@ -17,6 +17,7 @@ use serde::Serialize;
 pub use conditions::conditions;
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
+    records,
 };
 pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
 
@@ -60,7 +61,8 @@ pub struct LoopView {
     pub name: String,
     /// `provisioner`.
     pub class: String,
-    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet), `closed` (it cannot be opened).
+    /// `running`, `late`, `stopped` (no daemon), `waiting` (not started yet, or no host
+    /// has it now), `closed` (it cannot be opened).
     pub state: &'static str,
     /// When its last pass ended.
     #[serde(serialize_with = "rfc3339_option")]
@@ -74,6 +76,9 @@ pub struct LoopView {
     pub summary: Summary,
     /// Whether the adapter can be asked at all (H-10).
     pub asked: bool,
+    /// The host that has it, where several share the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// A consumer of a provider.

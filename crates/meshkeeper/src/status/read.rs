@@ -15,6 +15,7 @@ use super::removals::{sets_by_provider, waiting};
 use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
 use crate::wiring::shapes::{ProviderEntry, Standing, WishEntry};
+use crate::wiring::sharing;
 
 /// What is small, however many consumers there are: the providers and their loops.
 pub struct Head {
@@ -196,24 +197,37 @@ pub async fn loops(
     now: Time,
     daemon: bool,
 ) -> Result<Vec<(LoopView, Option<LoopRecord>)>, Fault> {
+    let held = sharing::held(bus).await?;
     let mut loops = Vec::new();
     for provider in providers.iter().filter(|p| !p.gone) {
-        for name in &provider.loops {
-            let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
-            let record: Option<LoopRecord> = match entry {
-                Some(entry) => Some(
-                    serde_json::from_slice(&entry.value)
-                        .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))?,
-                ),
-                None => None,
-            };
-            loops.push((
-                view_of(name, provider, record.as_ref(), now, daemon),
-                record,
-            ));
+        let holder = held.as_ref().map(|held| {
+            let holder = held.get(&provider.provider).cloned().flatten();
+            holder.map(|holder| holder.host)
+        });
+        let all = provider.loops.iter().zip(records(bus, provider).await?);
+        for (name, record) in all {
+            let view = view_of(name, provider, record.as_ref(), now, (daemon, &holder));
+            loops.push((view, record));
         }
     }
     Ok(loops)
+}
+
+/// What each loop of a provider keeps, in order; `None` for one that never made a pass.
+pub async fn records(
+    bus: &dyn Bus,
+    provider: &ProviderEntry,
+) -> Result<Vec<Option<LoopRecord>>, Fault> {
+    let mut records = Vec::with_capacity(provider.loops.len());
+    for name in &provider.loops {
+        let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
+        let read = entry.map(|entry| {
+            serde_json::from_slice(&entry.value)
+                .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))
+        });
+        records.push(read.transpose()?);
+    }
+    Ok(records)
 }
 
 fn view_of(
@@ -221,13 +235,15 @@ fn view_of(
     provider: &ProviderEntry,
     record: Option<&LoopRecord>,
     now: Time,
-    daemon: bool,
+    (daemon, holder): (bool, &Option<Option<String>>),
 ) -> LoopView {
     let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
     let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
     let state = match next_pass {
         _ if provider.closed.is_some() => "closed",
         _ if !daemon => "stopped",
+        // Other hosts could have it, and none has.
+        _ if *holder == Some(None) => "waiting",
         None => "waiting",
         Some(at) if now > at + slack => "late",
         Some(_) => "running",
@@ -241,6 +257,7 @@ fn view_of(
         server: record.map(|r| r.version.clone()).unwrap_or_default(),
         summary: record.map(|r| r.summary).unwrap_or_default(),
         asked: provider.can_ask,
+        host: holder.clone().flatten(),
     }
 }
 

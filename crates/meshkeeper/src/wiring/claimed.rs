@@ -1,20 +1,39 @@
-//! The bus of a process that holds the claim on its installation: it writes only while it surely does.
+//! The bus of a process that holds a lease, on the installation or a provider: it writes only while it surely
+//! does.
 //!
 //! An intent is written before each effect (H-23), so whoever may not write here begins no effect: not
-//! after the claim was lost, and not in the moment after a stop in which that was not noticed yet.
+//! after the lease was lost, and not in the moment after a stop in which that was not noticed yet.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use mesh_bus::claim::Claim;
 use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Health, Key, LogLine, Put, Snapshot, Watch, Write};
+use tokio::sync::watch;
 
-/// A bus under a claim.
+/// A bus under a lease.
 pub struct Claimed {
     /// The bus.
     pub bus: Arc<dyn Bus>,
-    /// The claim.
-    pub claim: Arc<Claim>,
+    /// The lease.
+    pub claim: Under,
+}
+
+/// Under what a process writes.
+pub enum Under {
+    /// One lease.
+    One(Arc<Claim>),
+    /// That by which it puts the wish in force, while it does.
+    Lead(watch::Receiver<Option<Arc<Claim>>>),
+}
+
+impl Under {
+    fn may_act(&self) -> bool {
+        match self {
+            Under::One(claim) => claim.may_act(),
+            Under::Lead(lead) => lead.borrow().as_ref().is_some_and(|claim| claim.may_act()),
+        }
+    }
 }
 
 impl Claimed {
@@ -22,8 +41,7 @@ impl Claimed {
         if self.claim.may_act() {
             return Ok(());
         }
-        let text =
-            "this host could not hold its claim on the installation, and writes nothing more";
+        let text = "this host could not hold its lease, and writes nothing more under it";
         Err(Fault::Unreachable(text.to_owned()))
     }
 }

@@ -21,9 +21,14 @@ use super::owner::WishOwner;
 use super::publish;
 use super::running::Running;
 use super::shapes::Closed;
+use super::sharing::{News, Sharing};
 use super::wish::{Builder, Built};
 use super::words::{self, Said};
 use crate::manifest::{Machine, Manifest, Provider};
+
+mod shared;
+
+use shared::Shared;
 
 /// The longest time between two readings of the manifest, so that a wish is confirmed.
 const REREAD: Duration = Duration::from_secs(600);
@@ -56,7 +61,10 @@ pub struct Daemon {
     without_loop: Vec<(ProviderName, Closed)>,
     /// Of providers whose loops do not run yet.
     wishes: BTreeMap<ProviderName, ProviderWish>,
-    owner: WishOwner,
+    /// Where other hosts may have the loops.
+    shared: Option<Shared>,
+    /// While this process puts the wish in force.
+    owner: Option<WishOwner>,
     generation: u64,
     /// The newest request for a pass, and whether the manifest is read again before it is handed on.
     asked: u64,
@@ -73,16 +81,28 @@ pub struct Daemon {
 struct Seats {
     running: Vec<Running>,
     made_of: fleet::MadeOf,
+    /// Ends a pass where it stands; else a loop that is stopped ends its pass.
+    stop: CancellationToken,
+}
+
+impl Seats {
+    async fn stop(self) {
+        for running in self.running {
+            running.stop().await;
+        }
+        self.stop.cancel();
+    }
 }
 
 impl Daemon {
-    /// Puts the wish in force and starts a loop for each server.
+    /// Puts the wish in force and starts a loop for each server; or, where other hosts share them, those that
+    /// are this host's, as they come.
     pub async fn start(
         installation: Arc<Installation>,
         manifest: Arc<Manifest>,
         clock: Clock,
-        scrubber: Arc<Scrubber>,
-        observers: Vec<Arc<dyn Observer>>,
+        (scrubber, observers): (Arc<Scrubber>, Vec<Arc<dyn Observer>>),
+        sharing: Option<Sharing>,
         stop: CancellationToken,
     ) -> Result<Self, RunFault> {
         let manifest = Arc::new(RwLock::new(manifest));
@@ -94,8 +114,14 @@ impl Daemon {
             observers,
         );
         let source_key = installation.secrets.digest_key().clone();
+        let bus = installation.bus.as_ref();
+        let (shared, owner) = match sharing {
+            Some(sharing) => (Some(Shared::open(bus, sharing).await?), None),
+            None => (None, Some(WishOwner::open(bus).await?)),
+        };
         let mut daemon = Self {
-            owner: WishOwner::open(installation.bus.as_ref()).await?,
+            shared,
+            owner,
             installation,
             common,
             clock,
@@ -114,42 +140,56 @@ impl Daemon {
         };
         let current = read_lock(&daemon.manifest);
         daemon.take_wish(&current).await?;
-        daemon.installation.replacement_told().await?;
+        if daemon.shared.is_none() {
+            daemon.installation.replacement_told().await?;
+        }
         Ok(daemon)
     }
 
-    /// Runs until it is told to stop; then every loop finishes its step.
+    /// Runs until it is told to stop; then every loop finishes its step. `news`: of the other hosts, where
+    /// there are any.
     pub async fn run(
         mut self,
         mut outside: mpsc::Receiver<Outside>,
         reread: Reread,
+        mut news: Option<mpsc::UnboundedReceiver<News>>,
     ) -> Result<(), RunFault> {
-        let mut bell = self
-            .installation
-            .bus
-            .watch(Bucket::Word, &Key::everything())
-            .await?;
+        let bus = Arc::clone(&self.installation.bus);
+        let mut bell = bus.watch(Bucket::Word, &Key::everything()).await?;
+        let mut head = bus.watch(Bucket::Meta, &publish::head_key()).await?;
         let stop = self.stop.clone();
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
+                told = shared::next(&mut news) => if self.hear_news(told).await.is_break() {
+                    break;
+                },
                 message = outside.recv() => match message {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
                 _ = bell.next() => self.hear_words(&reread).await,
+                _ = head.next(), if self.shared.is_some() => self.hear_of_another_wish().await,
                 () = tokio::time::sleep(self.patience()) => {
+                    if self.words_waited_long_enough() {
+                        self.hand_words_on().await;
+                        continue;
+                    }
                     self.retry_without_loop().await;
                     reread();
                 }
             }
         }
         info!("stopping: every loop finishes its step");
+        stop.cancel();
         for (_, seats) in std::mem::take(&mut self.loops) {
-            for running in seats.running {
-                running.stop().await;
-            }
+            seats.stop().await;
+        }
+        if let Some(shared) = self.shared.take() {
+            shared
+                .leave(self.installation.bus.as_ref(), self.clock.now())
+                .await;
         }
         Ok(())
     }
@@ -162,16 +202,23 @@ impl Daemon {
             .values()
             .map(|p| p.timing.list_every.min(p.timing.remove_after));
         let usual = wanted.min().unwrap_or(REREAD).clamp(REREAD_MIN, REREAD);
+        let waits = self
+            .shared
+            .as_ref()
+            .map_or(usual, |shared| shared.patience(usual));
         match (self.with_new, self.without_loop.is_empty() && !self.behind) {
-            (0, true) => usual,
-            (0, false) => usual.min(RETRY),
-            (n, _) => usual.min(backoff(AFTER_NEW, n - 1, REREAD)),
+            (0, true) => waits,
+            (0, false) => waits.min(RETRY),
+            (n, _) => waits.min(backoff(AFTER_NEW, n - 1, REREAD)),
         }
     }
 
     async fn take(&mut self, message: Outside) {
         let outcome = match message {
             Outside::Manifest(manifest) => {
+                if let Some(shared) = &mut self.shared {
+                    shared.unreadable = None;
+                }
                 match self.manifest.write() {
                     Ok(mut current) => *current = Arc::clone(&manifest),
                     Err(poisoned) => *poisoned.into_inner() = Arc::clone(&manifest),
@@ -184,7 +231,7 @@ impl Daemon {
         if let Err(fault) = outcome {
             error!("the wish could not be put in force; the last one stays: {fault}");
         }
-        if std::mem::take(&mut self.reading_first) {
+        if self.reading_first && !self.words_wait_for_the_wish() {
             self.hand_words_on().await;
         }
     }
@@ -192,30 +239,61 @@ impl Daemon {
     /// The last good wish stays in force, and a condition says so.
     async fn keep_wish(&mut self, why: &str) -> Result<(), RunFault> {
         warn!("the manifest cannot be used; the last good wish stays in force: {why}");
-        let (bus, now) = (self.installation.bus.as_ref(), self.clock.now());
-        Ok(self
-            .owner
-            .look_unreadable(bus, now, self.generation, why)
-            .await?)
+        if let Some(shared) = &mut self.shared {
+            shared.unreadable = Some(why.to_owned());
+        }
+        let (lead, now) = (self.lead(), self.clock.now());
+        match (&mut self.owner, lead) {
+            (Some(owner), Some(lead)) => {
+                let bus = lead.bus.as_ref();
+                Ok(owner
+                    .look_unreadable(bus, now, self.generation, why)
+                    .await?)
+            }
+            _ => self.keep_to_the_wish_in_force().await,
+        }
+    }
+
+    /// The bus and the passwords as whoever puts the wish in force uses them, if this process does.
+    fn lead(&self) -> Option<Arc<Installation>> {
+        match &self.shared {
+            None => Some(Arc::clone(&self.installation)),
+            Some(shared) => shared.lead.clone(),
+        }
     }
 
     async fn take_wish(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
-        let said = words::read(self.installation.bus.as_ref()).await?;
+        let lead = self.lead();
+        let view = lead.as_ref().unwrap_or(&self.installation);
+        let said = words::read(view.bus.as_ref()).await?;
         let no_key = Secret::new([]);
         let builder = Builder {
-            secrets: Some(&self.installation.secrets),
+            secrets: Some(&view.secrets),
             fallback_key: &no_key,
             source: &Machine,
-            may_write: true,
-            replaced: self.installation.replaced.is_some(),
+            may_write: lead.is_some(),
+            replaced: view.replaced.is_some(),
             adoptions: words::adoptions(&said),
         };
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
         self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
-        let bus = self.installation.bus.as_ref();
-        self.generation = publish::put(bus, &mut built, self.clock.now()).await?;
+        let host = self.shared.as_ref().map(Shared::host);
+        let generation = match &lead {
+            Some(lead) => {
+                let (bus, now) = (lead.bus.as_ref(), self.clock.now());
+                publish::put(bus, &mut built, host, now).await?
+            }
+            None => match publish::follow(view.bus.as_ref(), &mut built).await? {
+                Some(generation) => generation,
+                None => return self.keep_to_the_wish_in_force().await,
+            },
+        };
+        self.generation = generation;
         self.wishes = std::mem::take(&mut built.wishes);
+        if let Some(shared) = &mut self.shared {
+            shared.agreed(&built);
+        }
         // They are on the bus now.
         built.entries = Vec::new();
         self.settle_loops(manifest).await?;
@@ -238,13 +316,20 @@ impl Daemon {
     }
 
     async fn look(&mut self, built: &Built, manifest: &Manifest) -> Result<(), RunFault> {
+        self.look_at_this_host(built).await?;
+        let (Some(lead), Some(owner)) = (self.lead(), &mut self.owner) else {
+            return Ok(());
+        };
         let replaced = self.installation.replaced.as_deref();
-        let facts = self
-            .owner
-            .facts(built, &self.without_loop, replaced, manifest);
-        let (bus, now) = (self.installation.bus.as_ref(), self.clock.now());
-        self.owner.look(bus, now, self.generation, facts).await?;
-        Ok(WishOwner::retire(bus, now, self.generation, manifest).await?)
+        let facts = owner.facts(built, &self.without_loop, replaced, manifest);
+        let (bus, now) = (lead.bus.as_ref(), self.clock.now());
+        owner.look(bus, now, self.generation, facts).await?;
+        let hosts = self.shared.as_ref().map(Shared::hosts);
+        WishOwner::retire(bus, now, self.generation, manifest, hosts.as_ref()).await?;
+        if self.shared.is_some() {
+            self.installation.replacement_told().await?;
+        }
+        Ok(())
     }
 
     /// Loops of providers that changed are stopped and started anew; those that left are stopped, and
@@ -263,32 +348,42 @@ impl Daemon {
                 (_, None) => true,
             };
             if !keep && let Some(seats) = self.loops.remove(&name) {
-                for running in seats.running {
-                    running.stop().await;
-                }
+                seats.stop().await;
             }
         }
     }
 
     async fn start_missing(&mut self, manifest: &Manifest) -> Result<(), RunFault> {
         self.without_loop.clear();
+        if let Some(shared) = &mut self.shared {
+            shared.cannot.clear();
+        }
         for provider in manifest.providers.values() {
             if !self.loops.contains_key(&provider.name) {
                 self.start_loops(provider).await?;
             }
         }
-        let bus = self.installation.bus.as_ref();
-        Ok(fleet::publish_providers(bus, manifest, &self.without_loop).await?)
+        self.say_what_it_can(manifest);
+        match self.lead() {
+            Some(lead) => {
+                let bus = lead.bus.as_ref();
+                Ok(fleet::publish_providers(bus, manifest, &self.without_loop).await?)
+            }
+            None => Ok(()),
+        }
     }
 
     async fn start_loops(&mut self, provider: &Provider) -> Result<(), RunFault> {
+        let Some(common) = self.common_of(provider) else {
+            return Ok(());
+        };
         let stop = self.stop.child_token();
         let made_of = fleet::MadeOf::of(provider, &self.source_key, &Machine);
         // Without its wish no loop starts: an empty one would let everybody go.
         let Some(wish) = self.wishes.get(&provider.name) else {
             return Ok(());
         };
-        let opened = self.common.open(provider, &Machine, wish, &stop).await;
+        let opened = common.open(provider, &Machine, wish, &stop).await;
         let seats = match opened {
             Ok(seats) => seats,
             Err(fault) => {
@@ -296,10 +391,9 @@ impl Daemon {
                 if let (None, OpenFault::Store(fault)) = (&closed, fault) {
                     return Err(fault.into());
                 }
-                let closed = closed.into_iter();
-                for closed in closed {
+                if let Some(closed) = closed {
                     warn!("no loop for now: {}", closed.why);
-                    self.without_loop.push((provider.name.clone(), closed));
+                    self.is_closed(provider, closed);
                 }
                 return Ok(());
             }
@@ -321,13 +415,19 @@ impl Daemon {
             let every = provider.timing.verify_every;
             running.push(Running::start(seat, self.clock, every, stop.child_token()));
         }
-        self.loops
-            .insert(provider.name.clone(), Seats { running, made_of });
+        self.end_with_the_lease(&provider.name, &stop);
+        let seats = Seats {
+            running,
+            made_of,
+            stop,
+        };
+        self.loops.insert(provider.name.clone(), seats);
         Ok(())
     }
 
     async fn retry_without_loop(&mut self) {
-        if self.without_loop.is_empty() {
+        let here = self.shared.as_ref();
+        if self.without_loop.is_empty() && here.is_none_or(|shared| shared.cannot.is_empty()) {
             return;
         }
         let manifest = read_lock(&self.manifest);
@@ -345,6 +445,9 @@ impl Daemon {
                 if said.pass() > self.asked {
                     self.asked = said.pass();
                     self.reading_first = true;
+                    if let Some(shared) = &mut self.shared {
+                        shared.words_came();
+                    }
                     reread();
                 }
                 self.tell_words(said).await;
@@ -355,6 +458,7 @@ impl Daemon {
 
     /// The manifest was read again.
     async fn hand_words_on(&mut self) {
+        self.reading_first = false;
         match words::read(self.installation.bus.as_ref()).await {
             Ok(said) => self.tell_words(said).await,
             Err(fault) => error!("what people said cannot be read: {fault}"),

@@ -18,10 +18,11 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{Marker, ProviderName, Secret};
 use tokio_util::sync::CancellationToken;
 
-use super::installation::Installation;
+use super::installation::{Claim, Installation};
 use super::minting::Minter;
-use super::seat::{Seat, Tally};
+use super::seat::Seat;
 use super::shapes::{Closed, ProviderEntry};
+use super::tally::Tally;
 use crate::manifest::{Manifest, Provider, SecretSource, SecretTrouble};
 
 /// What opening a loop came to.
@@ -87,6 +88,8 @@ pub struct Common {
     pub seed: u64,
     /// Counts removals over all loops.
     pub tally: Arc<Tally>,
+    /// How many held the lease under which these loops run, and one; none where there are no leases.
+    pub fence: Option<u64>,
     /// The store was wiped or put back since it was used last: what leaves begins to leave anew (B-6).
     pub replaced: bool,
 }
@@ -113,9 +116,57 @@ impl Common {
             scrubber,
             observers,
             seed: installation.seed(),
-            tally: Arc::default(),
+            tally: Arc::new(Tally::of(installation.is_shared())),
+            fence: None,
             replaced: installation.replaced.is_some(),
         }
+    }
+
+    /// The same under a lease: what its loops write is refused when that is not surely held.
+    #[must_use]
+    pub fn under(
+        &self,
+        installation: &Installation,
+        manifest: Arc<RwLock<Arc<Manifest>>>,
+        claim: &Arc<Claim>,
+    ) -> Self {
+        let (scrubber, observers) = (Arc::clone(&self.scrubber), self.observers.clone());
+        let under = installation.under(claim);
+        Self {
+            tally: Arc::clone(&self.tally),
+            fence: Some(claim.fence()),
+            ..Self::of(&under, manifest, self.clock, scrubber, observers)
+        }
+    }
+
+    /// Whether the loops of a provider could be opened here, as far as that is known without its records.
+    pub fn can_open(
+        &self,
+        provider: &Provider,
+        source: &dyn SecretSource,
+    ) -> Result<(), OpenFault> {
+        self.adapters(provider, source).map(drop)
+    }
+
+    fn adapters(
+        &self,
+        provider: &Provider,
+        source: &dyn SecretSource,
+    ) -> Result<Vec<AdapterHandle>, OpenFault> {
+        let resolved = provider.resolve(source);
+        let resolved = resolved.map_err(|troubles| OpenFault::Secrets {
+            provider: provider.name.clone(),
+            troubles,
+        })?;
+        let open = |settings: ProviderSettings| {
+            self.hide(&settings);
+            let opened = provider.kind.kind.open(settings);
+            opened.map_err(|error| OpenFault::Adapter {
+                provider: provider.name.clone(),
+                error: self.scrubbed(error),
+            })
+        };
+        resolved.into_iter().map(open).collect()
     }
 
     /// Opens the loops of one provider, one for each node (H-21); `wish` is what they
@@ -127,25 +178,10 @@ impl Common {
         wish: &ProviderWish,
         stop: &CancellationToken,
     ) -> Opened {
-        let resolved = provider
-            .resolve(source)
-            .map_err(|troubles| OpenFault::Secrets {
-                provider: provider.name.clone(),
-                troubles,
-            })?;
+        let adapters = self.adapters(provider, source)?;
         let several = provider.nodes.len() > 1;
-        let mut seats = Vec::with_capacity(resolved.len());
-        for (node, settings) in provider.nodes.iter().zip(resolved) {
-            self.hide(&settings);
-            let adapter =
-                provider
-                    .kind
-                    .kind
-                    .open(settings)
-                    .map_err(|error| OpenFault::Adapter {
-                        provider: provider.name.clone(),
-                        error: self.scrubbed(error),
-                    })?;
+        let mut seats = Vec::with_capacity(adapters.len());
+        for (node, adapter) in provider.nodes.iter().zip(adapters) {
             let node = several.then(|| node.name.clone());
             seats.push(self.seat(provider, node, adapter, (wish, stop)).await?);
         }
@@ -184,7 +220,8 @@ impl Common {
             inner.core_mut().store_replaced(self.clock.now());
         }
         let around = (Arc::clone(&self.bus), self.clock, Arc::clone(&self.tally));
-        let seat = Seat::of(provider.name.clone(), inner, adapter, around).await;
+        let name = provider.name.clone();
+        let seat = Seat::of(name, inner, adapter, around, self.fence).await;
         Ok(seat.map_err(StoreFault::from)?)
     }
 
@@ -286,7 +323,7 @@ pub fn loops_of(manifest: &Manifest) -> impl Iterator<Item = String> {
     manifest.providers.values().flat_map(loop_names)
 }
 
-fn entry_of(provider: &Provider) -> ProviderEntry {
+pub(super) fn entry_of(provider: &Provider) -> ProviderEntry {
     ProviderEntry {
         provider: provider.name.clone(),
         kind: provider.kind.descriptor.kind.to_owned(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::claim;
+use mesh_bus::claim::{self, Ask, Lease};
 use mesh_bus::embedded::{EmbeddedBus, Found, Glimpse, Settings};
 use mesh_bus::jetstream::{self, OpenFault, Opened, Role};
 use mesh_bus::vault::{KeySource, SealedVault};
@@ -17,7 +17,7 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::VaultFault;
 use mesh_sdk::{Marker, MeshId, ProviderName, Secret};
 
-use super::claimed::Claimed;
+use super::claimed::{Claimed, Under};
 use super::hints::Hints;
 use super::keyname::{self, Agreed};
 use super::link::link;
@@ -117,6 +117,7 @@ pub enum InstallationFault {
 }
 
 /// The bus that is open, by its kind.
+#[derive(Clone)]
 enum Store {
     Embedded(Arc<EmbeddedBus>),
     Nats(Arc<JetstreamBus>),
@@ -410,26 +411,45 @@ impl Installation {
     /// Asks for the one right to act on a bus that several hosts share. `None`: there are no others.
     pub async fn claim(&self, me: Holder) -> Result<Option<Claiming>, Fault> {
         match self.is_shared() {
-            true => claim::take(self.store.bus(), me).await.map(Some),
+            true => {
+                let ask = Ask::new(Lease::Installation, me);
+                claim::take(self.store.bus(), ask).await.map(Some)
+            }
             false => Ok(None),
         }
+    }
+    /// Asks for the right to act on one provider.
+    pub fn lease(
+        &self,
+        provider: &ProviderName,
+        me: Holder,
+    ) -> impl Future<Output = Result<Claiming, Fault>> + Send + use<> {
+        let lease = Lease::Provider(provider.clone());
+        claim::take(self.store.bus(), Ask::new(lease, me))
     }
     /// Who holds that right, if there are several hosts.
     pub async fn holder(&self) -> Result<Option<Holder>, Fault> {
         match self.is_shared() {
-            true => claim::holder(self.bus.as_ref()).await,
+            true => claim::holder(self.bus.as_ref(), &Lease::Installation).await,
             false => Ok(None),
         }
     }
-    /// From now on it writes only while the claim is surely held.
+    /// The same, writing only while a lease is surely held.
     #[must_use]
-    pub fn under(mut self, claim: &Arc<Claim>) -> Self {
-        self.bus = Arc::new(Claimed {
+    pub fn under(&self, claim: &Arc<Claim>) -> Self {
+        let bus: Arc<dyn Bus> = Arc::new(Claimed {
             bus: self.store.bus(),
-            claim: Arc::clone(claim),
+            claim: Under::One(Arc::clone(claim)),
         });
-        self.secrets = Arc::new(self.secrets.on(Arc::clone(&self.bus)));
-        self
+        Self {
+            folder: self.folder.clone(),
+            secrets: Arc::new(self.secrets.on(Arc::clone(&bus))),
+            bus,
+            replaced: self.replaced.clone(),
+            store: self.store.clone(),
+            mesh: self.mesh.clone(),
+            mark_key: self.mark_key.clone(),
+        }
     }
     /// A fault of its store, told with where that is.
     pub fn store_fault(&self, fault: Fault) -> InstallationFault {

@@ -4,6 +4,7 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
+mod asked;
 mod canary;
 pub mod claimed;
 pub mod copies;
@@ -12,7 +13,10 @@ pub mod fleet;
 pub mod hints;
 pub mod installation;
 pub mod keyname;
+mod leased;
 pub mod link;
+mod member;
+pub mod members;
 pub mod memory;
 pub mod minting;
 pub mod moving;
@@ -24,6 +28,8 @@ pub mod running;
 pub mod seat;
 pub mod secrets;
 pub mod shapes;
+pub mod sharing;
+mod tally;
 pub mod tasks;
 pub mod turn;
 pub mod watchdog;

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use mesh_bus::claim::{self, Ask, Lease};
 use mesh_bus::embedded::{EmbeddedBus, Glimpse, Settings};
 use mesh_bus::jetstream::{self, Adopted, JetstreamBus, Layout, Made, OpenFault, Role};
 use mesh_bus::transfer::{self, Moved, TransferFault};
@@ -15,14 +16,15 @@ use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::scrub::Scrubber;
 
-use super::claimed::Claimed;
+use super::claimed::{Claimed, Under};
 use super::installation::{
-    Chosen, Claiming, Holder, InstallationFault, choose, has_own_store, in_store, in_vault,
+    Chosen, Claim, Claiming, Holder, InstallationFault, choose, has_own_store, in_store, in_vault,
     joined_vault, new_id, other_key,
 };
 use super::keyname::{self, Agreed};
 use super::link::link;
 use super::memory::Memory;
+use super::sharing;
 use crate::manifest::{BusChoice, Machine, Manifest, NatsBus};
 
 /// Why a bus could not be set up or moved.
@@ -302,25 +304,41 @@ impl Mover<'_> {
         what: impl AsyncFnOnce(&dyn Bus) -> Result<T, MoveFault>,
     ) -> Result<T, MoveFault> {
         let bus = bus as Arc<dyn Bus>;
-        let claim = match mesh_bus::claim::take(Arc::clone(&bus), self.me.clone()).await? {
-            Claiming::Mine(claim) => Arc::new(claim),
-            Claiming::Other(other) => {
-                return Err(MoveFault::Busy {
-                    runner: other.runner,
-                    host: other.host,
-                });
-            }
-        };
+        let claim = self.take(&bus, Lease::Installation).await?;
         let claimed = Claimed {
-            bus,
-            claim: Arc::clone(&claim),
+            bus: Arc::clone(&bus),
+            claim: Under::One(Arc::clone(&claim)),
+        };
+        let doing = async {
+            self.nobody_has_loops(&bus).await?;
+            what(&claimed).await
         };
         let done = tokio::select! {
-            done = what(&claimed) => done,
+            done = doing => done,
             () = claim.lost() => Err(MoveFault::ClaimLost),
         };
         claim.give_back().await;
         done
+    }
+    async fn take(&self, bus: &Arc<dyn Bus>, lease: Lease) -> Result<Arc<Claim>, MoveFault> {
+        let ask = Ask::new(lease, self.me.clone());
+        match claim::take(Arc::clone(bus), ask).await? {
+            Claiming::Mine(claim) => Ok(Arc::new(claim)),
+            Claiming::Other(other) => Err(MoveFault::Busy {
+                runner: other.runner,
+                host: other.host,
+            }),
+        }
+    }
+    /// While this process has the claim, no host takes a provider's lease; and none has one still.
+    async fn nobody_has_loops(&self, bus: &Arc<dyn Bus>) -> Result<(), MoveFault> {
+        for (provider, holder) in sharing::held(bus.as_ref()).await?.unwrap_or_default() {
+            if holder.is_some() {
+                let lease = self.take(bus, Lease::Provider(provider)).await?;
+                lease.give_back().await;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -12,15 +12,15 @@ use mesh_sdk::{ConsumerName, Login, Marker, ProviderName, Secret, Wish};
 use tokio_util::sync::CancellationToken;
 
 use super::fleet::{self, Common, OpenFault};
-use super::installation::{Installation, InstallationFault};
+use super::installation::{Holder, Installation, InstallationFault};
 use super::owner::WishOwner;
 use super::publish;
 use super::seat::Seat;
 use super::secrets::SecretsFault;
 use super::shapes::Closed;
 use super::wish::{Builder, Built};
-use super::words;
-use crate::manifest::{Machine, Manifest};
+use super::words::{self, Said};
+use crate::manifest::{Machine, Manifest, Provider};
 
 /// Why a pass could not be made at all.
 #[derive(Debug, thiserror::Error)]
@@ -50,12 +50,15 @@ pub struct Outcome {
     pub faults: Vec<String>,
 }
 
-/// Makes one pass of everything on an open installation (H-24). The wish is put in force first.
+/// Makes one pass of everything on an open installation (H-24). The wish is put in force first. `me`: where
+/// other hosts may have loops on the same bus. Then each provider's lease is taken for the pass, and whoever
+/// has one is asked for it.
 pub async fn apply(
     installation: &Installation,
     manifest: Manifest,
     clock: Clock,
     scrubber: Arc<Scrubber>,
+    me: Option<Holder>,
     stop: CancellationToken,
 ) -> Result<Outcome, RunFault> {
     let bus = installation.bus.as_ref();
@@ -70,7 +73,8 @@ pub async fn apply(
         adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
-    let generation = publish::put(bus, &mut built, clock.now()).await?;
+    let host = me.as_ref().map(|me| me.host.as_str());
+    let generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
         installation,
@@ -79,24 +83,24 @@ pub async fn apply(
         scrubber,
         Vec::new(),
     );
-    let mut outcome = Outcome::default();
     let current = read_lock(&manifest);
-    let seats = open_all(&common, &current, &built, &stop, &mut outcome).await?;
-    fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
-    let mut running = tokio::task::JoinSet::new();
-    for mut seat in seats {
-        seat.set_wish(wish_of(&built, &seat.provider));
-        seat.hear_words(&said);
-        seat.inner.core_mut().hint();
-        running.spawn(async move { seat.whole_pass().await });
-    }
-    while let Some(ended) = running.join_next().await {
-        match ended {
-            Ok(Ok(report)) => outcome.passes.push(report),
-            Ok(Err(fault)) => outcome.faults.push(fault.to_string()),
-            Err(_) => outcome.faults.push("a loop broke off".to_owned()),
+    let mut pass = Pass {
+        common,
+        manifest,
+        built,
+        said,
+        stop,
+        outcome: Outcome::default(),
+    };
+    match me {
+        None => {
+            pass.of(current.providers.values(), |this, _| this.common.clone())
+                .await?
         }
+        Some(me) => pass.leased(installation, &current, &me).await?,
     }
+    let (mut outcome, built) = (pass.outcome, pass.built);
+    fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
     let mut owner = WishOwner::open(bus).await?;
     let facts = owner.facts(
@@ -106,11 +110,56 @@ pub async fn apply(
         &current,
     );
     owner.look(bus, clock.now(), generation, facts).await?;
-    WishOwner::retire(bus, clock.now(), generation, &current).await?;
+    WishOwner::retire(bus, clock.now(), generation, &current, None).await?;
     if outcome.faults.is_empty() && outcome.without_loop.is_empty() {
         installation.replacement_told().await?;
     }
     Ok(outcome)
+}
+
+/// A pass that is being made.
+pub(super) struct Pass {
+    pub(super) common: Common,
+    pub(super) manifest: Arc<RwLock<Arc<Manifest>>>,
+    built: Built,
+    said: Said,
+    stop: CancellationToken,
+    pub(super) outcome: Outcome,
+}
+
+impl Pass {
+    /// Makes the pass of some providers, all at the same time.
+    pub(super) async fn of<'p>(
+        &mut self,
+        providers: impl Iterator<Item = &'p Provider>,
+        common: impl Fn(&Self, &ProviderName) -> Common,
+    ) -> Result<(), RunFault> {
+        let mut seats = Vec::new();
+        for provider in providers {
+            let (common, outcome) = (common(self, &provider.name), &mut self.outcome);
+            seats.extend(open(&common, provider, &self.built, &self.stop, outcome).await?);
+        }
+        let mut running = tokio::task::JoinSet::new();
+        for mut seat in seats {
+            seat.set_wish(wish_of(&self.built, &seat.provider));
+            seat.hear_words(&self.said);
+            seat.inner.core_mut().hint();
+            running.spawn(async move { seat.whole_pass().await });
+        }
+        while let Some(ended) = running.join_next().await {
+            let faults = &mut self.outcome.faults;
+            match ended {
+                Ok(Ok(report)) => self.outcome.passes.push(report),
+                Ok(Err(fault)) => faults.push(fault.to_string()),
+                Err(_) => faults.push("a loop broke off".to_owned()),
+            }
+        }
+        Ok(())
+    }
+    /// Whether it was told to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
 }
 
 /// The manifest cannot be used: the last good wish stays in force, and a condition says so.
@@ -144,22 +193,34 @@ async fn open_all(
     outcome: &mut Outcome,
 ) -> Result<Vec<Seat>, RunFault> {
     let mut seats = Vec::new();
-    let none = ProviderWish::default();
     for provider in manifest.providers.values() {
-        let wish = built.wishes.get(&provider.name).unwrap_or(&none);
-        match common.open(provider, &Machine, wish, stop).await {
-            Ok(opened) => seats.extend(opened),
-            Err(fault) => match (fault.closed(), fault) {
-                (Some(closed), _) => {
-                    let name = provider.name.clone();
-                    outcome.without_loop.push((name, closed));
-                }
-                (None, OpenFault::Store(fault)) => return Err(fault.into()),
-                (None, _) => {}
-            },
-        }
+        seats.extend(open(common, provider, built, stop, outcome).await?);
     }
     Ok(seats)
+}
+
+/// Opens a provider's loops, or notes why it has none.
+async fn open(
+    common: &Common,
+    provider: &Provider,
+    built: &Built,
+    stop: &CancellationToken,
+    outcome: &mut Outcome,
+) -> Result<Vec<Seat>, RunFault> {
+    let none = ProviderWish::default();
+    let wish = built.wishes.get(&provider.name).unwrap_or(&none);
+    match common.open(provider, &Machine, wish, stop).await {
+        Ok(opened) => return Ok(opened),
+        Err(fault) => match (fault.closed(), fault) {
+            (Some(closed), _) => {
+                let name = provider.name.clone();
+                outcome.without_loop.push((name, closed));
+            }
+            (None, OpenFault::Store(fault)) => return Err(fault.into()),
+            (None, _) => {}
+        },
+    }
+    Ok(Vec::new())
 }
 
 fn wish_of(built: &Built, provider: &ProviderName) -> ProviderWish {
@@ -253,6 +314,7 @@ pub async fn plan(
         observers: Vec::new(),
         seed,
         tally: Arc::default(),
+        fence: None,
         replaced: installation.is_some_and(|i| i.replaced.is_some()),
     };
     let mut outcome = Outcome::default();
@@ -276,7 +338,7 @@ pub async fn plan(
 }
 
 async fn planned(mut seat: Seat, keeps: &'static str) -> Planned {
-    seat.weigh();
+    seat.weigh().await;
     let looked = seat.inner.look_only().await;
     let core = seat.inner.core();
     let slots = core.slots();

@@ -10,6 +10,7 @@ use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Kept, Seen};
 use mesh_sdk::event::{Event, EventKind};
 
+use super::member;
 use super::shapes::{Closed, ProviderEntry};
 use super::wish::Built;
 use crate::manifest::{BusChoice, Manifest};
@@ -22,7 +23,7 @@ pub struct WishOwner {
     book: Book,
 }
 
-fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
+pub(super) fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
     Fact {
         kind,
         subject: subject.to_owned(),
@@ -138,41 +139,35 @@ impl WishOwner {
         mut facts: Vec<Fact>,
     ) -> Result<(), Fault> {
         facts.extend(Self::gone(bus).await?);
-        let clears = self.book.ledger().kept().any(|kept| {
-            let id = &kept.condition.id;
-            let found = |f: &Fact| f.kind == id.kind && f.subject == id.subject;
-            kept.raised && !facts.iter().any(found)
-        });
-        let mut changes = Vec::new();
-        for _ in 0..if clears { 2 } else { 1 } {
-            let more = self
-                .book
-                .look(now, generation, facts.clone(), |_| Seen::Good);
-            changes.extend(more);
-        }
-        tell(bus, OWNER, now, &changes).await?;
-        self.book.store(bus, &changes).await
+        look_through(&mut self.book, OWNER, bus, (now, generation), facts).await
     }
 
     /// Closes the conditions of loops that are declared no more: their provider left the manifest, or its
     /// nodes have other names (C-3). Only a whole manifest says that.
+    ///
+    /// `hosts`: those that are there, where it is known; what one said that ended without a word ends, too.
     pub async fn retire(
         bus: &dyn Bus,
         now: Time,
         generation: u64,
         manifest: &Manifest,
+        hosts: Option<&BTreeSet<String>>,
     ) -> Result<(), Fault> {
-        if !manifest.is_whole() {
-            return Ok(());
-        }
-        let declared: HashSet<String> = super::fleet::loops_of(manifest).collect();
+        let declared: Option<HashSet<String>> = manifest
+            .is_whole()
+            .then(|| super::fleet::loops_of(manifest).collect());
+        let ended = |owner: &str| match owner.split_once('/') {
+            Some(("provisioner", _)) => declared.as_ref().is_some_and(|all| !all.contains(owner)),
+            Some((member::CLASS, host)) => hosts.is_some_and(|hosts| !hosts.contains(host)),
+            _ => false,
+        };
         let mut owners = BTreeSet::new();
         let all = bus.list(Bucket::Condition, &Key::everything()).await?;
         for entry in all.entries {
             let kept: Kept = serde_json::from_slice(&entry.value)
                 .map_err(|error| Fault::Corrupt(format!("condition {}: {error}", entry.key)))?;
             let owner = kept.condition.id.owner;
-            if kept.raised && owner.starts_with("provisioner/") && !declared.contains(&owner) {
+            if kept.raised && ended(&owner) {
                 owners.insert(owner);
             }
         }
@@ -212,6 +207,28 @@ impl WishOwner {
         tell(bus, OWNER, now, &changes).await?;
         self.book.store(bus, &changes).await
     }
+}
+
+/// One look at what is seen whole each time: what was found stands, and what was not is gone. So one look is
+/// the two good ones of C-4.
+pub(super) async fn look_through(
+    book: &mut Book,
+    owner: &str,
+    bus: &dyn Bus,
+    (now, generation): (Time, u64),
+    facts: Vec<Fact>,
+) -> Result<(), Fault> {
+    let clears = book.ledger().kept().any(|kept| {
+        let id = &kept.condition.id;
+        let found = |f: &Fact| f.kind == id.kind && f.subject == id.subject;
+        kept.raised && !facts.iter().any(found)
+    });
+    let mut changes = Vec::new();
+    for _ in 0..if clears { 2 } else { 1 } {
+        changes.extend(book.look(now, generation, facts.clone(), |_| Seen::Good));
+    }
+    tell(bus, owner, now, &changes).await?;
+    book.store(bus, &changes).await
 }
 
 /// Puts changes of conditions into the history.

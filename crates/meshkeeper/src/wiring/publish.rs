@@ -10,7 +10,14 @@ use super::wish::Built;
 
 /// Puts a built wish on the bus and answers its generation: the head, and every entry that differs.
 /// Entries that are asked for no more become `retired`, never deleted (B-5).
-pub async fn put(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fault> {
+///
+/// `host`: whose manifest it is, where several hosts share the bus.
+pub async fn put(
+    bus: &dyn Bus,
+    built: &mut Built,
+    host: Option<&str>,
+    now: Time,
+) -> Result<u64, Fault> {
     let (key, stored) = (head_key(), bus.get(Bucket::Meta, &head_key()).await?);
     let mut head = head_of(stored.as_ref())?;
     let changed = head.digest != built.fingerprint;
@@ -27,6 +34,8 @@ pub async fn put(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fau
     }
     head.read_at = now;
     head.mesh.clone_from(&built.mesh);
+    head.asked.clone_from(&built.asked);
+    head.host = host.map(str::to_owned);
     let write = Write {
         key,
         expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),
@@ -39,7 +48,24 @@ pub async fn put(bus: &dyn Bus, built: &mut Built, now: Time) -> Result<u64, Fau
     Ok(head.generation)
 }
 
-fn head_key() -> Key {
+/// Follows the wish that another host put in force: answers its generation if what was built asks for the
+/// same, and `None` if it is another one. Writes nothing.
+pub async fn follow(bus: &dyn Bus, built: &mut Built) -> Result<Option<u64>, Fault> {
+    let head = head(bus).await?;
+    if head.asked != built.asked {
+        return Ok(None);
+    }
+    if built.partial {
+        keep_unnamed(built, &entries(bus).await?);
+    }
+    for wish in built.wishes.values_mut() {
+        wish.whole.generation = head.generation;
+    }
+    Ok(Some(head.generation))
+}
+
+/// Where the head of the wish lies, in `meta`.
+pub fn head_key() -> Key {
     Key::of(&["wish"])
 }
 
@@ -56,8 +82,8 @@ pub async fn head(bus: &dyn Bus) -> Result<WishHead, Fault> {
     head_of(bus.get(Bucket::Meta, &head_key()).await?.as_ref())
 }
 
-/// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process has the loops of a
-/// data folder, and nobody else writes these.
+/// Writes, and reads unknown outcomes back (B-5). A conflict is an error: one process puts the
+/// wish in force, and nobody else writes these.
 async fn settled(bus: &dyn Bus, bucket: Bucket, writes: Vec<Write>) -> Result<(), Fault> {
     let outcomes = bus.put_each(bucket, writes.clone()).await?;
     for (write, outcome) in writes.iter().zip(outcomes) {

@@ -1,8 +1,7 @@
 //! One server's loop with what the program adds to it: words that count once, and removals that are
 //! counted over the whole mesh.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use mesh_sdk::ProviderName;
@@ -14,6 +13,7 @@ use mesh_sdk::harness::{PassReport, ProviderWish, Provisioner, StoreFault};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
+use super::tally::Tally;
 use super::words::{self, Said};
 
 /// What a loop is told.
@@ -22,26 +22,6 @@ pub enum Told {
     Wish(Box<ProviderWish>),
     /// What people said.
     Words(Arc<Said>),
-}
-
-/// How many logins each loop took away lately or is about to, for the brake of the whole mesh.
-#[derive(Debug, Default)]
-pub struct Tally(Mutex<BTreeMap<ProviderName, BTreeMap<String, usize>>>);
-
-impl Tally {
-    fn note(&self, provider: &ProviderName, label: &str, count: usize) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let nodes = all.entry(provider.clone()).or_default();
-        nodes.insert(label.to_owned(), count);
-    }
-    /// Of the other providers. A consumer that leaves a provider with several nodes is one removal.
-    fn others(&self, provider: &ProviderName) -> usize {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = all.iter().filter(|(name, _)| *name != provider);
-        others
-            .map(|(_, nodes)| nodes.values().copied().max().unwrap_or(0))
-            .sum()
-    }
 }
 
 /// Up to which revision of the store a loop has heard what people said (`meta`, key heard.LOOP). A word
@@ -59,6 +39,8 @@ pub struct Seat {
     pub inner: Provisioner,
     /// Its adapter, for hints and doctor.
     pub adapter: AdapterHandle,
+    /// How many held the lease under which it runs, and one; none where there are no leases.
+    pub fence: Option<u64>,
     bus: Arc<dyn Bus>,
     clock: Clock,
     tally: Arc<Tally>,
@@ -73,6 +55,7 @@ impl Seat {
         inner: Provisioner,
         adapter: AdapterHandle,
         (bus, clock, tally): (Arc<dyn Bus>, Clock, Arc<Tally>),
+        fence: Option<u64>,
     ) -> Result<Self, Fault> {
         let key = heard_key(inner.name());
         let entry = bus.get(Bucket::Meta, &key).await?;
@@ -86,6 +69,7 @@ impl Seat {
             provider,
             inner,
             adapter,
+            fence,
             bus,
             clock,
             tally,
@@ -118,7 +102,10 @@ impl Seat {
     }
 
     /// Tells the loop what leaves elsewhere in the mesh.
-    pub fn weigh(&mut self) {
+    pub async fn weigh(&mut self) {
+        if let Err(fault) = self.tally.look(self.bus.as_ref(), self.clock.now()).await {
+            warn!("what other hosts take away cannot be counted anew: {fault}");
+        }
         let others = self.tally.others(&self.provider);
         self.inner.core_mut().set_others_removed(others);
     }
@@ -135,7 +122,7 @@ impl Seat {
 
     /// One pass.
     pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
-        self.weigh();
+        self.weigh().await;
         let outcome = self.inner.pass().await;
         self.count();
         if outcome.is_ok() {
@@ -192,25 +179,5 @@ impl Loop for Seat {
     }
     async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         self.one_pass().await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! what leaves elsewhere counts, and nodes of one provider count once.
-    use super::*;
-
-    #[test]
-    fn r7_removals_are_counted_over_the_mesh_and_once_for_several_nodes() {
-        let tally = Tally::default();
-        let name = |text: &str| ProviderName::new(text).expect("name");
-        tally.note(&name("cache"), "cache@a", 4);
-        tally.note(&name("cache"), "cache@b", 3);
-        tally.note(&name("mail"), "mail", 2);
-        assert_eq!(tally.others(&name("mail")), 4);
-        assert_eq!(tally.others(&name("cache")), 2);
-        assert_eq!(tally.others(&name("other")), 6);
-        tally.note(&name("cache"), "cache@a", 0);
-        assert_eq!(tally.others(&name("mail")), 3);
     }
 }

@@ -165,11 +165,18 @@ pub struct WishHead {
     pub generation: u64,
     /// Of every provision in it.
     pub digest: String,
+    /// Of what the manifest and the files that it names say, whatever lies in the stores: two hosts that ask for
+    /// the same have the same.
+    #[serde(default)]
+    pub asked: String,
     /// When it was read whole last.
     pub read_at: Time,
     /// The mesh, for who reads the store without a manifest.
     #[serde(default)]
     pub mesh: String,
+    /// The host whose manifest it is, where several share the bus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// What a person said (`word`).

@@ -137,6 +137,7 @@ mod tests {
             summary: Summary::default(),
             generation: 1,
             answered_request: 0,
+            removals: 0,
         };
         put(bus, Bucket::Loop, Key::of(&[NAME]), &record).await;
     }

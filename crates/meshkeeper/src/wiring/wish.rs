@@ -9,6 +9,7 @@ use mesh_sdk::harness::ProviderWish;
 use mesh_sdk::mark::keyed;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
+use super::asked;
 use super::canary::{self, Canary};
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
@@ -27,6 +28,9 @@ pub struct Built {
     pub partial: bool,
     /// Tells one wish from another.
     pub fingerprint: String,
+    /// Tells what one manifest asks for from what another does: the same on each host that has the same
+    /// manifest and files, whatever its stores hold.
+    pub asked: String,
     /// Somebody has no password yet: once it is made, the wish is another one.
     pub has_new: bool,
     /// The newest revision of the bus before anything was read. Entries that are newer were written while
@@ -34,6 +38,8 @@ pub struct Built {
     pub read_at: u64,
     /// The mesh.
     pub mesh: String,
+    /// What each provision asks for, without what was minted.
+    asking: Vec<[u8; 32]>,
     /// Passwords that people gave and that are not kept yet.
     given: BTreeMap<ProviderName, Vec<(ConsumerName, Secret)>>,
 }
@@ -114,6 +120,7 @@ impl Builder<'_> {
             wish.whole.elsewhere = elsewhere.remove(provider).unwrap_or_default();
         }
         built.fingerprint = fingerprint(&built);
+        built.asked = asked::of(manifest, &std::mem::take(&mut built.asking));
         Ok(built)
     }
 
@@ -126,6 +133,7 @@ impl Builder<'_> {
             }
             Password::Lost(why) => (None, SecretState::Lost(why)),
             Password::Kept(trouble) => {
+                built.asking.push(asked::unreadable(needed));
                 let why = format!("its password: {trouble}");
                 built
                     .entries
@@ -135,6 +143,7 @@ impl Builder<'_> {
             }
         };
         let key = self.secrets.map_or(self.fallback_key, Secrets::digest_key);
+        built.asking.push(asked::by(needed, secret.as_ref(), key));
         let word = self
             .adoptions
             .get(&(needed.provider.clone(), needed.consumer.clone()));
@@ -331,5 +340,10 @@ fn fingerprint(built: &Built) -> String {
     });
     let parts: Vec<[u8; 32]> = parts.collect();
     let digest = digest(&parts.iter().map(<[u8; 32]>::as_slice).collect::<Vec<_>>());
+    hex(&digest)
+}
+
+/// The first 16 bytes, for people and comparisons.
+pub(super) fn hex(digest: &[u8; 32]) -> String {
     digest.iter().take(16).map(|b| format!("{b:02x}")).collect()
 }

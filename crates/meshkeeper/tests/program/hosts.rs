@@ -1,5 +1,5 @@
-//! Several hosts on one bus: one acts, a dead one is replaced, and one that was stopped or cut off ends
-//! first (B-4).
+//! Several hosts on one bus and one provider: one has it, a dead one is replaced, and one that was stopped or cut
+//! off ends first (B-4).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::wait::{stays, until};
 /// A lost login is seen within this.
 const LINES: &str = "verify_every = \"5s\"";
 
-/// A host that has the loops, and one that stands by.
+/// A host that has the provider, and one that could.
 struct Two {
     nats: Nats,
     redis: Redis,
@@ -37,7 +37,11 @@ impl Two {
         let first = one.up(&[]);
         settled(&one);
         let second = Up::of(two.command(&["up"]));
-        second.says("standing by: `mesh up` there has the loops");
+        second.says("commands::up: up");
+        until("they see each other", 30, || match second.log() {
+            log if log.contains("the other hosts that are there") => Ok(()),
+            log => Err(log),
+        });
         let password = one.password("web", "cache");
         Self {
             nats,
@@ -62,7 +66,7 @@ impl Two {
     }
 }
 
-const CLAIMS: &str = "this host has the claim on the installation";
+const CLAIMS: &str = "this host has the lease";
 
 #[test]
 fn b4_a_killed_host_is_replaced_within_a_minute_and_nobody_acts_beside_it() {
@@ -82,20 +86,23 @@ fn b4_a_killed_host_is_replaced_within_a_minute_and_nobody_acts_beside_it() {
     let began = Instant::now();
     hosts.lose();
     hosts.healed(60);
+    assert!(hosts.second.log().contains(CLAIMS));
     println!(
         "a killed host's work was done by the other after {:?}",
         began.elapsed()
     );
     settled(&hosts.two);
-    hosts
-        .two
-        .mesh(&["status"])
-        .ends(0)
-        .says("(daemon runs on two)");
+    until("the other puts the wish in force", 30, || {
+        match hosts.two.mesh(&["status"]) {
+            ran if ran.out.contains("(daemon runs on two)") => Ok(()),
+            ran => Err(ran),
+        }
+    });
     assert_eq!(hosts.two.password("web", "cache"), hosts.password);
     // It comes back, and waits until it is given back.
     let mut first = Up::of(hosts.one.command(&["up"]));
-    first.says("standing by");
+    first.says("the other hosts that are there");
+    assert!(!first.log().contains(CLAIMS));
     hosts.second.stop().ends(0);
     let began = Instant::now();
     first.says(CLAIMS);
@@ -115,7 +122,7 @@ fn b4_a_killed_host_is_replaced_within_a_minute_and_nobody_acts_beside_it() {
 fn b4_a_stopped_host_begins_nothing_when_it_goes_on() {
     let hosts = Two::start();
     hosts.first.halt();
-    until("the other takes over", 60, || match hosts.second.log() {
+    until("the other takes over", 75, || match hosts.second.log() {
         log if log.contains(CLAIMS) => Ok(()),
         log => Err(log),
     });
@@ -153,7 +160,7 @@ fn b4_a_host_that_is_cut_off_stops_before_the_other_begins() {
         "the other still waits"
     );
     hosts.lose();
-    let taken = until("the other takes over", 60, || {
+    let taken = until("the other takes over", 75, || {
         let healed = hosts.redis.users().contains("web");
         match hosts.second.log() {
             log if log.contains(CLAIMS) => Ok(began.elapsed()),
@@ -165,10 +172,10 @@ fn b4_a_host_that_is_cut_off_stops_before_the_other_begins() {
     });
     println!("cut off, it stopped after {stopped:?}, and the other began after {taken:?}");
     hosts.healed(30);
-    // It is back, and stands by.
+    // It is back, and sees the other.
     wire.mend();
-    until("it stands by", 90, || match hosts.first.log() {
-        log if log.contains("standing by") => Ok(()),
+    until("it is back", 90, || match hosts.first.log() {
+        log if log.matches("the other hosts that are there").count() > 1 => Ok(()),
         log => Err(log),
     });
 }

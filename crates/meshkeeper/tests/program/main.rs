@@ -34,6 +34,7 @@ mod restarting;
 mod reverse;
 mod serving;
 mod shared;
+mod sharing;
 mod speaking;
 mod storing;
 mod taking_over;

@@ -73,6 +73,9 @@ pub struct LoopRecord {
     /// The newest request for a pass that a finished pass answered.
     #[serde(default)]
     pub answered_request: u64,
+    /// How many logins it took away lately or is about to, for the brake of the whole mesh.
+    #[serde(default)]
+    pub removals: usize,
 }
 
 /// Where the loop's own entry stands.
@@ -451,6 +454,7 @@ impl Provisioner {
             summary: end.summary,
             generation: self.core.generation(),
             answered_request: self.answered_request,
+            removals: self.core.removals_counted(now),
         };
         let (key, value) = (Key::of(&[&self.name]), json(&record));
         for _ in 0..2 {

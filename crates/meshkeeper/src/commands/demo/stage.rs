@@ -122,10 +122,17 @@ impl<'s> Stage<'s> {
         let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&passes) as Arc<dyn Observer>];
         let shared = Arc::clone(&installation);
         let wanted = Arc::clone(&manifest);
-        let daemon = Daemon::start(shared, wanted, clock, scrubber, observers, stop.clone());
+        let daemon = Daemon::start(
+            shared,
+            wanted,
+            clock,
+            (scrubber, observers),
+            None,
+            stop.clone(),
+        );
         let daemon = daemon.await.map_err(run_fault)?;
         let (door, outside) = mpsc::channel(1);
-        let daemon = tokio::spawn(daemon.run(outside, Box::new(|| {})));
+        let daemon = tokio::spawn(daemon.run(outside, Box::new(|| {}), None));
         Ok(Self {
             server,
             teller,
