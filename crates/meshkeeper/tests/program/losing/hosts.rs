@@ -37,7 +37,7 @@ fn each_is_killed(nats: &Nats) {
     mesh.again_changes_nothing();
 }
 
-/// The claim of a host that stands still is over after 20 s, and others take it after 45 s. Whoever was
+/// The leases of a host that stands still are over after 20 s, and others take them after 45 s. Whoever was
 /// stopped goes on while nobody else runs: whatever is written then is its doing.
 fn each_stands_still(nats: &Nats) {
     let mesh = Mesh::on(nats, "stopped");
@@ -55,7 +55,7 @@ fn each_stands_still(nats: &Nats) {
         host.signal(Signal::CONT);
     }
     // Before 45 s are over nobody may begin; one that stood still knows that it may not go on.
-    mesh.nobody_writes("two go on whose claim is over", until_after(34));
+    mesh.nobody_writes("two go on whose leases are over", until_after(34));
     two.halt();
     three.halt();
     one.signal(Signal::CONT);
@@ -101,7 +101,7 @@ fn one_is_cut_off(nats: &Nats) {
     wires.iter().for_each(Wire::mend);
     until("it is back", 2 * FAILOVER, || {
         let log = first.up.log();
-        let back = log.rfind("standing by") > log.rfind("this host acts no more");
+        let back = log.rfind("the other hosts that are there") > log.rfind("acts no more");
         back.then_some(()).ok_or(log)
     });
     mesh.again_changes_nothing();

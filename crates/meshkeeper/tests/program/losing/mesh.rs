@@ -261,7 +261,7 @@ impl Mesh {
     pub(super) fn logs(&self) -> String {
         let logs = self.hosts.iter().map(|host| {
             let log = host.up.log();
-            let from = log.len().saturating_sub(4000);
+            let from = log.len().saturating_sub(12_000);
             let from = (from..log.len()).find(|at| log.is_char_boundary(*at));
             format!("── {}\n", &log[from.unwrap_or(0)..])
         });
@@ -285,7 +285,7 @@ impl Mesh {
     }
     /// Waits until every host says in its log that it does no more.
     pub(super) fn nobody_acts(&self, seconds: u64) {
-        until("nobody holds a claim", seconds, || {
+        until("nobody holds a lease", seconds, || {
             let held = self.hosts.iter().filter(|host| host.acts()).count();
             match held {
                 0 => Ok(()),
@@ -304,10 +304,10 @@ impl Host {
     pub(super) fn start_again(&mut self) {
         self.up = Up::of(self.lab.command(&["up"]));
     }
-    /// Whether it acts, by its log: it took a claim, and did not say since that it lost it.
+    /// Whether it acts, by its log: it took a lease, and did not say since that it acts no more.
     pub(super) fn acts(&self) -> bool {
         let log = self.up.log();
-        log.rfind("this host has the claim") > log.rfind("this host acts no more")
+        log.rfind("this host has the lease") > log.rfind("this host acts no more")
     }
 }
 
