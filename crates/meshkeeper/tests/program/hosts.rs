@@ -172,10 +172,10 @@ fn b4_a_host_that_is_cut_off_stops_before_the_other_begins() {
     });
     println!("cut off, it stopped after {stopped:?}, and the other began after {taken:?}");
     hosts.healed(30);
-    // It is back, and sees the other.
+    // It is back among the members.
     wire.mend();
     until("it is back", 90, || match hosts.first.log() {
-        log if log.matches("the other hosts that are there").count() > 1 => Ok(()),
+        log if log.matches("commands::up: up").count() > 1 => Ok(()),
         log => Err(log),
     });
 }

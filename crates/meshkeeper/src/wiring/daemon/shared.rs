@@ -133,7 +133,7 @@ impl Daemon {
             anew |= match news {
                 News::Leads(claim) => self.leads(&claim).await,
                 News::LeadLost => self.lead_lost(),
-                News::Leased(provider, claim) => self.leased(provider, claim).await,
+                News::Leased(provider, claim) => self.leased(provider, claim),
                 News::Lost(provider) => {
                     warn!(%provider, "the lease was lost: its loops stop");
                     self.release(&provider, true).await;
@@ -200,7 +200,7 @@ impl Daemon {
         false
     }
     /// A lease came. Answers whether the wish must be built anew for it.
-    async fn leased(&mut self, provider: ProviderName, claim: Arc<Claim>) -> bool {
+    fn leased(&mut self, provider: ProviderName, claim: Arc<Claim>) -> bool {
         let Some(shared) = &mut self.shared else {
             return false;
         };
@@ -209,20 +209,10 @@ impl Daemon {
             return false;
         }
         info!(%provider, fence = claim.fence(), "this host has the lease");
-        shared.leases.insert(provider.clone(), claim);
-        if !self.wishes.contains_key(&provider) {
-            return true;
-        }
-        let manifest = read_lock(&self.manifest);
-        let Some(of) = manifest.providers.get(&provider) else {
-            self.release(&provider, false).await;
-            return false;
-        };
-        if let Err(fault) = self.start_loops(of).await {
-            error!(%provider, "the loops could not be started: {fault}");
-            self.behind = true;
-        }
-        false
+        // Whoever had it before may have made passwords since the wish was built here.
+        self.wishes.remove(&provider);
+        shared.leases.insert(provider, claim);
+        true
     }
     /// Another host came or went. Answers whether that changes what is told of providers.
     fn others_changed(&mut self) -> bool {
