@@ -1,4 +1,4 @@
-//! The hosts: each is killed, each stands still for longer than its claim lasts, one is cut off from the bus.
+//! The hosts: each is killed, each stands still for longer than its leases last, one is cut off from the bus.
 
 use std::thread;
 use std::time::Duration;
@@ -27,6 +27,7 @@ fn each_is_killed(nats: &Nats) {
     mesh.lose();
     mesh.whole("the first host is dead", FAILOVER);
     mesh.hosts[0].start_again();
+    mesh.hosts[0].up.says("the other hosts that are there");
     // Which of the other two took over does not matter.
     mesh.hosts[1].up.kill();
     mesh.hosts[2].up.kill();
