@@ -4,6 +4,11 @@
 //! Each test has three hosts with `mesh up`, a Redis, a PostgreSQL and twenty consumers. What counts is seen
 //! on the backends: who may log in with which password, and whether anybody wrote.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "how long each took is worth reading when all went well"
+)]
+
 mod backends;
 mod hosts;
 mod logins;
