@@ -160,6 +160,21 @@ impl Client {
     }
 }
 
+/// One `GET` to a server that is no backend, on a connection of its own; answers the status. Errors name the
+/// host, and never the path.
+pub async fn get(settings: ProviderSettings, encrypted: bool, path: &str) -> Result<u16, Error> {
+    let client = Client::new(settings, encrypted);
+    let ask = Ask {
+        what: "the call",
+        method: Method::GET,
+        path,
+        json: None,
+        most: 64 * 1024,
+    };
+    let answer = client.session(None)?.ask(&Cx::default(), ask).await?;
+    Ok(answer.status)
+}
+
 /// What one call of an adapter talks through.
 pub(crate) struct Session<'c> {
     client: &'c Client,

@@ -10,6 +10,8 @@ pub mod exec;
 pub mod htpasswd;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+pub use http::get as http_get;
 #[cfg(feature = "ldap")]
 pub mod ldap;
 #[cfg(feature = "mariadb")]

@@ -29,6 +29,7 @@ use tracing::info;
 
 use crate::errors::Fault;
 use crate::status;
+use crate::wiring::watchdog::local::Local;
 
 /// How long open requests may go on after a stop.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -168,6 +169,8 @@ pub struct Served {
     pub clock: Clock,
     /// Counted by the loops.
     pub metrics: Arc<Metrics>,
+    /// What is known of the bus in this process.
+    pub local: Arc<Local>,
 }
 
 /// Listens, and serves until the stop. Errors: an address beyond this machine, or one that is taken.
@@ -247,7 +250,15 @@ async fn read(served: &Served) -> Result<status::Picture, Response> {
         Err(poisoned) => Arc::clone(&poisoned.into_inner()),
     };
     let read = status::read(bus.as_ref(), &served.mesh, served.clock.now(), true).await;
-    read.map_err(|fault| (StatusCode::SERVICE_UNAVAILABLE, format!("{fault}\n")).into_response())
+    read.map_err(|fault| {
+        let mut text = format!("{fault}\n");
+        for one in served.local.standing() {
+            let (kind, since) = (one.id.kind, status::time_text(one.since));
+            let line = format!("{kind} {} since {since}: {}\n", one.id.subject, one.message);
+            text += &line;
+        }
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    })
 }
 
 /// Ready once every loop has made a pass and none is late.

@@ -29,7 +29,7 @@ impl Notify {
         });
         Self(socket.unwrap_or_default().map(Arc::new))
     }
-    /// It serves, or stands by for that.
+    /// It serves.
     pub fn ready(&self) {
         self.say("READY=1");
     }

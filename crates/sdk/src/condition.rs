@@ -162,9 +162,27 @@ condition_types! {
     BusReplaced Error
         "The store was wiped or put back from an older copy; everything is adopted again and nothing is removed."
         "Nothing, if that was meant.";
-    LoopLate Error
-        "A loop has not finished a pass in its time."
-        "Look at the daemon's log.";
+    LoopSilent Error
+        "A loop gave no sign of progress for 35 s past the time that it said: it hangs, or its process stands still or is gone."
+        "Look at the log of `mesh up` on the host that has it; under systemd it is restarted, and on a shared bus another host takes over.";
+    LoopStuck Error
+        "A loop is in a pass and has finished nothing for three times its longest deadline."
+        "Look at the log of `mesh up`; restart it if that does not end.";
+    LoopStarved Warning
+        "Consumers were not asked for three passes in a row, because looks at others ended the asking each time."
+        "Find out which looks time out: `mesh status` shows who is unknown.";
+    NobodyHolds Error
+        "No host has had the loops of a provider for 90 s, although one runs on this bus."
+        "See that `mesh up` runs and can write on the bus, and look at its log.";
+    BusTampered Error
+        "A stream of the bus was deleted, made again, or changed so that its promises do not hold."
+        "Find out who did it; `docs/operating.md` tells how to recover. Nothing is made again by itself.";
+    BusNoQuorum Error
+        "The servers of the bus have no majority for one of its streams: nothing can be written."
+        "Bring the other NATS servers back.";
+    AliveUntold Warning
+        "The outside monitor of `[mesh.alive]` could not be told that all is alive."
+        "See the reason; the monitor will raise its own alarm.";
 }
 
 impl fmt::Display for ConditionType {
@@ -227,6 +245,18 @@ pub enum Reason {
     EpochChanged,
     /// A beat is missing.
     NoBeat,
+    /// It goes on and finishes nothing.
+    NoProgress,
+    /// Its turn never comes.
+    NoTurn,
+    /// Nobody has it.
+    NoHolder,
+    /// It is not there any more.
+    Deleted,
+    /// It is not as it was made.
+    SettingsChanged,
+    /// There is no majority, or no leader.
+    NoMajority,
 }
 
 /// Which condition it is: (owner, type, subject). The same fact again is the same condition (C-2).

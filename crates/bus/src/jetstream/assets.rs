@@ -73,7 +73,7 @@ pub(super) async fn able(api: &Api, servers: &str) -> Result<(), OpenFault> {
 }
 
 /// Every setting of the stream of the buckets that a promise rests on.
-fn locked() -> Vec<(&'static str, Value)> {
+pub(super) fn locked() -> Vec<(&'static str, Value)> {
     vec![
         ("retention", json!("limits")),
         ("discard", json!("new")),
@@ -91,7 +91,7 @@ fn locked() -> Vec<(&'static str, Value)> {
 }
 
 /// The same of the history: it may forget what is old, and nothing else.
-fn locked_log() -> Vec<(&'static str, Value)> {
+pub(super) fn locked_log() -> Vec<(&'static str, Value)> {
     vec![
         ("retention", json!("limits")),
         ("storage", json!("file")),

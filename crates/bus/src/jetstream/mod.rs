@@ -14,6 +14,7 @@ mod assets;
 mod bell;
 mod connect;
 mod fault;
+mod inspect;
 mod mark;
 mod names;
 mod read;
@@ -42,6 +43,7 @@ pub use adopt::{Adopted, adopt, owner};
 pub use assets::{Layout, Made};
 pub use connect::{Link, Login, Server, Tls};
 pub use fault::OpenFault;
+pub use inspect::{Advisories, Finding, Inspection};
 pub use mark::{Replaced, installation_of};
 pub use names::Names;
 pub use roles::{Role, permissions};
@@ -74,6 +76,7 @@ pub struct JetstreamBus {
     seat: Arc<Seat>,
     bell: Mutex<Option<Arc<Bell>>>,
     guard: tokio::task::JoinHandle<()>,
+    missing: inspect::Missing,
     reads_only: bool,
 }
 
@@ -201,6 +204,7 @@ impl JetstreamBus {
             guard: tokio::spawn(async move { guarded.guard().await }),
             seat,
             bell: Mutex::new(None),
+            missing: inspect::Missing::default(),
             reads_only,
         };
         let found = verdict.replaced.map_or(Found::Known, Found::Replaced);

@@ -46,6 +46,10 @@ impl Names {
     pub fn all_hints(&self) -> String {
         format!("{}.>", self.hint_root)
     }
+    /// What the servers tell of each of the streams, as it happens.
+    pub fn advisories(&self) -> [String; 2] {
+        [&self.state, &self.log].map(|stream| format!("$JS.EVENT.ADVISORY.STREAM.*.{stream}"))
+    }
     /// The subject of what a loop tells of its passes.
     pub(super) fn hint(&self, of: &Key) -> String {
         format!("{}.{of}", self.hint_root)

@@ -55,9 +55,13 @@ impl Role {
         }
         allowed
     }
-    /// What it may subscribe to: its own answers.
+    /// What it may subscribe to: its own answers, and what the servers tell of our streams.
     pub fn subscribe(self, names: &Names) -> Vec<String> {
-        vec![format!("{}.>", self.inbox(names))]
+        let mut allowed = vec![format!("{}.>", self.inbox(names))];
+        if self == Role::Loops {
+            allowed.extend(names.advisories());
+        }
+        allowed
     }
 }
 

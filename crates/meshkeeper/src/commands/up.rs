@@ -21,14 +21,17 @@ use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest};
 use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
-use crate::wiring::claimed::{Claimed, Under};
+use crate::wiring::alive::{self, Alive};
 use crate::wiring::daemon::{Daemon, Outside};
+use crate::wiring::health::HealthKeeper;
 use crate::wiring::installation::{
     Holder, Installation, InstallationFault, Runner, Turn, take_turn,
 };
-use crate::wiring::oneshot::RunFault;
+use crate::wiring::oneshot::{RunFault, read_lock};
 use crate::wiring::sharing::{News, Sharing};
-use crate::wiring::watchdog;
+use crate::wiring::watchdog::local::Local;
+use crate::wiring::watchdog::signs::Pulses;
+use crate::wiring::watchdog::{self, Watched};
 
 /// How long a `mesh apply` that runs here is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -82,6 +85,12 @@ async fn my_turn(online: &Online, folder: &Path) -> Result<std::fs::File, Fault>
     }
 }
 
+/// What a process knows whatever becomes of its bus.
+struct Kept {
+    local: Arc<Local>,
+    health: Option<Arc<HealthKeeper>>,
+}
+
 async fn serve(
     cx: &Context<'_>,
     online: &Online,
@@ -92,6 +101,12 @@ async fn serve(
     let mut installation = opened.map_err(told)?;
     let metrics = Arc::new(api::Metrics::default());
     let shown: Arc<RwLock<Arc<dyn Bus>>> = Arc::new(RwLock::new(Arc::clone(&installation.bus)));
+    let kept = Kept {
+        local: Arc::default(),
+        health: installation
+            .is_shared()
+            .then(|| Arc::new(HealthKeeper::new(&installation.folder))),
+    };
     let served = match args.listen {
         Some(address) => {
             let served = Served {
@@ -99,6 +114,7 @@ async fn serve(
                 mesh: manifest.mesh.to_string(),
                 clock: online.clock,
                 metrics: Arc::clone(&metrics),
+                local: Arc::clone(&kept.local),
             };
             Some(api::listen(address, served, online.stop.clone()).await?)
         }
@@ -108,9 +124,8 @@ async fn serve(
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
-        let hand_back = args.hand_back;
-        let ears = (&observer, &notify);
-        let outcome = turn(cx, online, installation, &manifest, (ears, hand_back)).await;
+        let ears = (&observer, &notify, &kept);
+        let outcome = turn(cx, online, installation, &manifest, (ears, args.hand_back)).await;
         match outcome {
             outcome if !shared => break outcome.map_err(run_fault),
             _ if online.stop.is_cancelled() => break Ok(()),
@@ -123,7 +138,8 @@ async fn serve(
         {
             manifest = Arc::new(new);
         }
-        let Some(again) = open_again(cx, online, &manifest, &notify).await else {
+        kept.local.opened_anew();
+        let Some(again) = open_again(cx, online, &manifest, (&notify, &kept)).await else {
             break Ok(());
         };
         installation = again;
@@ -146,7 +162,7 @@ async fn open_again(
     cx: &Context<'_>,
     online: &Online,
     manifest: &Manifest,
-    notify: &Notify,
+    (notify, kept): (&Notify, &Kept),
 ) -> Option<Installation> {
     notify.status("waits for the bus");
     loop {
@@ -157,7 +173,14 @@ async fn open_again(
         }
         match online.open_for(&cx.settings.data, manifest).await {
             Ok(installation) => return Some(installation),
-            Err(fault) => warn!("the bus cannot be used, and nothing is done without it: {fault}"),
+            Err(fault) => {
+                warn!("the bus cannot be used, and nothing is done without it: {fault}");
+                let now = online.clock.now();
+                kept.local.not_opened(now, &fault);
+                if let Some(health) = &kept.health {
+                    health.tried(now);
+                }
+            }
         }
     }
 }
@@ -168,10 +191,19 @@ async fn turn(
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    ((observer, notify), hand_back): ((&Arc<dyn Observer>, &Notify), Duration),
+    ((observer, notify, kept), hand_back): ((&Arc<dyn Observer>, &Notify, &Kept), Duration),
 ) -> Result<(), RunFault> {
     let installation = Arc::new(installation);
     let stop = online.stop.child_token();
+    let watched = Watched {
+        bus: Arc::clone(&installation.bus),
+        servers: installation.servers(),
+        clock: online.clock,
+        pulses: Arc::new(Pulses::default()),
+        local: Arc::clone(&kept.local),
+        alive: Arc::new(Alive::default()),
+        health: kept.health.clone(),
+    };
     let mut observers = installation.observers();
     observers.push(Arc::clone(observer));
     let mut tasks = tokio::task::JoinSet::new();
@@ -189,7 +221,7 @@ async fn turn(
         installation,
         Arc::clone(manifest),
         (observers, notify.clone(), stop),
-        among,
+        (watched, among),
     );
     let outcome = outcome.await;
     tasks.abort_all();
@@ -216,30 +248,35 @@ async fn act(
     online: &Online,
     installation: Arc<Installation>,
     manifest: Arc<Manifest>,
-    (observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
-    among: Option<(Sharing, mpsc::UnboundedReceiver<News>)>,
+    (mut observers, notify, stop): (Vec<Arc<dyn Observer>>, Notify, CancellationToken),
+    (watched, among): (Watched, Option<(Sharing, mpsc::UnboundedReceiver<News>)>),
 ) -> Result<(), RunFault> {
     // Before anything is read from the files that it names, so that no change of theirs is missed.
     let watch = Watch::start_with(Arc::clone(&manifest), kinds, Pace::default());
     let bus = manifest.bus.clone();
     let (clock, scrubber) = (online.clock, Arc::clone(&online.scrubber));
-    let watched: Arc<dyn Bus> = match &among {
-        None => Arc::clone(&installation.bus),
-        // What the watchdog says is said by one host.
-        Some((sharing, _)) => Arc::new(Claimed {
-            bus: Arc::clone(&installation.bus),
-            claim: Under::Lead(sharing.lead()),
-        }),
-    };
+    observers.push(Arc::clone(&watched.pulses) as Arc<dyn Observer>);
+    if let Some(health) = &watched.health {
+        observers.push(Arc::clone(health) as Arc<dyn Observer>);
+    }
     let (sharing, news) = among.unzip();
-    let ears = (scrubber, observers);
+    let ears = (Arc::clone(&scrubber), observers);
     let daemon = Daemon::start(installation, manifest, clock, ears, sharing, stop.clone());
     let daemon = daemon.await?;
     info!("up");
     notify.ready();
     notify.status("runs");
     let stopping = notify.clone();
-    let watching = watchdog::watch(watched, clock, move || notify.alive(), stop.clone());
+    let manifest = daemon.manifest();
+    let to = move || read_lock(&manifest).alive.clone();
+    let telling = alive::tell(
+        Arc::clone(&watched.alive),
+        to,
+        (clock, scrubber),
+        stop.clone(),
+    );
+    let telling = tokio::spawn(telling);
+    let watching = watchdog::watch(watched, move || notify.alive(), stop.clone());
     let watching = tokio::spawn(watching);
     let (door, outside) = mpsc::channel(WAITING);
     let (hup, again) = (watch.trigger(), watch.trigger());
@@ -253,6 +290,7 @@ async fn act(
     stop.cancel();
     drop(following.await);
     drop(watching.await);
+    drop(telling.await);
     outcome
 }
 

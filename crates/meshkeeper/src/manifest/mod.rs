@@ -9,6 +9,7 @@
 
 mod across;
 mod addresses;
+mod alive;
 mod auth;
 mod bus;
 mod consumer;
@@ -40,6 +41,7 @@ use mesh_sdk::provision::WishParts;
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
 pub use across::asked_elsewhere;
+pub use alive::{AliveTo, AliveUrl};
 pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus};
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
@@ -91,6 +93,8 @@ pub struct Manifest {
     pub bus: BusChoice,
     /// The bytes of `bus`, or of the head of `[mesh]`.
     pub bus_span: std::ops::Range<usize>,
+    /// Who beyond this mesh is told that all is alive.
+    pub alive: Option<AliveTo>,
     /// The providers that can be used.
     pub providers: BTreeMap<ProviderName, Provider>,
     /// What can be asked for, by consumer, then provider.

@@ -15,7 +15,9 @@ use super::pieces::{self, Pieces};
 use super::provider::Provider;
 use super::server::{self, Context};
 use super::source::Source;
-use super::{BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, bus};
+use super::{
+    AliveTo, BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, alive, bus,
+};
 use crate::errors::{Problem, Problems, Scope, Weight};
 
 /// The largest manifest that is read, in bytes.
@@ -232,11 +234,12 @@ impl Reader<'_> {
         across::same_logins(&providers, &mut provisions, &mut refused, problems);
         provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
-        Ok(mesh.map(|(mesh, bus, bus_span)| Manifest {
+        Ok(mesh.map(|(mesh, bus, bus_span, alive)| Manifest {
             path: self.source.path().to_owned(),
             mesh,
             bus,
             bus_span,
+            alive,
             providers,
             provisions,
             names: RefusedNames::of(&refused),
@@ -250,16 +253,17 @@ impl Reader<'_> {
         &self,
         document: &DeTable<'_>,
         problems: &mut Vec<Problem>,
-    ) -> Option<(MeshId, BusChoice, Range<usize>)> {
+    ) -> Option<(MeshId, BusChoice, Range<usize>, Option<AliveTo>)> {
         const HELP: &str = "a manifest begins with [mesh] and id = \"…\"; `mesh init` writes one";
         let Some(item) = document.get("mesh") else {
             problems.push(Problem::error(0..0, "the table [mesh] is missing").help(HELP));
             return None;
         };
         let fields = Fields::of("mesh", item, "a table", problems)?;
-        fields.refuse_unknown("[mesh]", &["id", "bus"], problems);
+        fields.refuse_unknown("[mesh]", &["id", "bus", "alive"], problems);
         let base = self.source.path().parent().unwrap_or(Path::new(""));
         let bus = (bus::read(base, &fields, problems), fields.span_of("bus"));
+        let alive = alive::read(base, &fields, problems);
         if fields.item("id").is_none() {
             problems
                 .push(Problem::error(fields.span.clone(), "`id` is missing in [mesh]").help(HELP));
@@ -269,7 +273,7 @@ impl Reader<'_> {
         let id = MeshId::new(id.get_ref())
             .map_err(|error| problems.push(Problem::error(id.span(), error.to_string())))
             .ok()?;
-        Some((id, bus.0, bus.1))
+        Some((id, bus.0, bus.1, alive))
     }
 
     /// The providers in order, and those with mistakes, by the name as it is written.

@@ -54,6 +54,26 @@ fn mesh() -> Value {
         "properties": {
             "id": { "type": "string", "pattern": NAME, "description": "Tells this mesh's logins from others'. Do not change it later." },
             "bus": bus(),
+            "alive": alive(),
+        },
+    })
+}
+
+fn alive() -> Value {
+    json!({
+        "description": "Who beyond this mesh is told that every loop makes progress, so that it raises an alarm when that stops.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "url": {
+                "description": "An address that is asked for: https, or http on this machine. Whoever knows it can speak for this mesh.",
+                "anyOf": [
+                    { "type": "string", "pattern": "^https?://" },
+                    { "$ref": "#/$defs/secret" },
+                ],
+            },
+            "file": { "type": "string", "minLength": 1, "description": "A file that is written each time." },
+            "every": { "type": "string", "description": "How often; 60 s unless given." },
         },
     })
 }

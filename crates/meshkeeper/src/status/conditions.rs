@@ -32,7 +32,7 @@ pub async fn conditions(
         let owner = loops
             .iter()
             .find(|(view, _)| view.name == kept.condition.id.owner);
-        let stale = owner.is_some_and(|(view, _)| view.state == "late");
+        let stale = owner.is_some_and(|(view, _)| view.hangs());
         let until = |silence: bool| until(&said, &key, silence, now);
         all.push(ConditionView {
             acknowledged_until: until(false),

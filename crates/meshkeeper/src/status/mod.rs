@@ -122,6 +122,13 @@ pub struct ConditionView {
     pub silenced_until: Option<Time>,
 }
 
+impl LoopView {
+    /// Whether it makes no progress.
+    pub fn hangs(&self) -> bool {
+        matches!(self.state, "late" | "stuck")
+    }
+}
+
 /// A login that nobody asks for and that is there.
 #[derive(Debug, Clone, Serialize)]
 pub struct Leftover {
@@ -207,7 +214,7 @@ impl Picture {
     /// Whether all is well: every provision is as asked, and no condition of weight stands that nobody
     /// silenced. The exit code of `status` and `apply` follows from it.
     pub fn is_well(&self) -> bool {
-        self.loops.iter().all(|l| l.state != "late")
+        self.loops.iter().all(|l| !l.hangs())
             && self.provisions.iter().all(|p| p.state.is_fine())
             && self.conditions.iter().all(|c| {
                 c.condition.severity == Severity::Info

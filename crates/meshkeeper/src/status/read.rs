@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::decide::alive::SILENT_AFTER;
 use mesh_sdk::decide::{
     Last, Phase, Record, ServerRecord, Settings, State, Strangers, Unknown, Wanted, state_of,
 };
+use mesh_sdk::harness::beat::{self, Beat};
 use mesh_sdk::harness::{LoopRecord, read_records};
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 
@@ -206,7 +208,13 @@ pub async fn loops(
         });
         let all = provider.loops.iter().zip(records(bus, provider).await?);
         for (name, record) in all {
-            let view = view_of(name, provider, record.as_ref(), now, (daemon, &holder));
+            let mut view = view_of(name, provider, record.as_ref(), now, (daemon, &holder));
+            if view.state == "late" {
+                // In a pass that takes long it beats.
+                let beat = bus.get(Bucket::Loop, &Beat::key(name)).await?;
+                let beat = beat.and_then(|e| serde_json::from_slice::<Beat>(&e.value).ok());
+                view.state = beat.map_or("late", |beat| in_a_pass(&beat, view.last_pass, now));
+            }
             loops.push((view, record));
         }
     }
@@ -230,6 +238,19 @@ pub async fn records(
     Ok(records)
 }
 
+/// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times
+/// are those of the host that has it.
+fn in_a_pass(beat: &Beat, last_pass: Option<Time>, now: Time) -> &'static str {
+    let millis = Duration::from_millis;
+    if Some(beat.at) < last_pass || now > beat.at + millis(beat.due) + SILENT_AFTER {
+        "late"
+    } else if now > beat.done_at + millis(beat.bound) {
+        "stuck"
+    } else {
+        "running"
+    }
+}
+
 fn view_of(
     name: &str,
     provider: &ProviderEntry,
@@ -237,7 +258,6 @@ fn view_of(
     now: Time,
     (daemon, holder): (bool, &Option<Option<String>>),
 ) -> LoopView {
-    let slack = Duration::from_millis((provider.verify_every * 2).clamp(10_000, 3_600_000));
     let next_pass = record.and_then(|r| r.next_pass).filter(|_| daemon);
     let state = match next_pass {
         _ if provider.closed.is_some() => "closed",
@@ -245,7 +265,7 @@ fn view_of(
         // Other hosts could have it, and none has.
         _ if *holder == Some(None) => "waiting",
         None => "waiting",
-        Some(at) if now > at + slack => "late",
+        Some(at) if now > at + beat::EVERY + SILENT_AFTER => "late",
         Some(_) => "running",
     };
     LoopView {

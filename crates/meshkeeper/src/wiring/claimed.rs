@@ -9,31 +9,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mesh_bus::claim::Claim;
 use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Health, Key, LogLine, Put, Snapshot, Watch, Write};
-use tokio::sync::watch;
 
 /// A bus under a lease.
 pub struct Claimed {
     /// The bus.
     pub bus: Arc<dyn Bus>,
     /// The lease.
-    pub claim: Under,
-}
-
-/// Under what a process writes.
-pub enum Under {
-    /// One lease.
-    One(Arc<Claim>),
-    /// That by which it puts the wish in force, while it does.
-    Lead(watch::Receiver<Option<Arc<Claim>>>),
-}
-
-impl Under {
-    fn may_act(&self) -> bool {
-        match self {
-            Under::One(claim) => claim.may_act(),
-            Under::Lead(lead) => lead.borrow().as_ref().is_some_and(|claim| claim.may_act()),
-        }
-    }
+    pub claim: Arc<Claim>,
 }
 
 impl Claimed {

@@ -111,7 +111,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// Keeps here every secret on the bus that this host lacks: what a host that only stands by does, so
+    /// Keeps here every secret on the bus that this host lacks: what each of several hosts does, so
     /// that it can go on at once. Answers how many.
     pub async fn take_copies(&self) -> Result<usize, SecretsFault> {
         let everything = self.bus.list(Bucket::Version, &Key::everything()).await?;

@@ -194,6 +194,11 @@ impl Daemon {
         Ok(())
     }
 
+    /// The manifest that is in force, as it changes.
+    pub fn manifest(&self) -> Arc<RwLock<Arc<Manifest>>> {
+        Arc::clone(&self.manifest)
+    }
+
     /// Until the next reading of the manifest.
     fn patience(&self) -> Duration {
         let manifest = read_lock(&self.manifest);

@@ -17,7 +17,7 @@ use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::vault::VaultFault;
 use mesh_sdk::{Marker, MeshId, ProviderName, Secret};
 
-use super::claimed::{Claimed, Under};
+use super::claimed::Claimed;
 use super::hints::Hints;
 use super::keyname::{self, Agreed};
 use super::link::link;
@@ -408,6 +408,13 @@ impl Installation {
             Store::Nats(bus) => vec![Arc::new(Hints(Arc::clone(bus)))],
         }
     }
+    /// The same bus, where it is one of NATS servers.
+    pub fn servers(&self) -> Option<Arc<JetstreamBus>> {
+        match &self.store {
+            Store::Embedded(_) => None,
+            Store::Nats(bus) => Some(Arc::clone(bus)),
+        }
+    }
     /// Asks for the one right to act on a bus that several hosts share. `None`: there are no others.
     pub async fn claim(&self, me: Holder) -> Result<Option<Claiming>, Fault> {
         match self.is_shared() {
@@ -439,7 +446,7 @@ impl Installation {
     pub fn under(&self, claim: &Arc<Claim>) -> Self {
         let bus: Arc<dyn Bus> = Arc::new(Claimed {
             bus: self.store.bus(),
-            claim: Under::One(Arc::clone(claim)),
+            claim: Arc::clone(claim),
         });
         Self {
             folder: self.folder.clone(),

@@ -4,12 +4,14 @@
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
+pub mod alive;
 mod asked;
 mod canary;
 pub mod claimed;
 pub mod copies;
 pub mod daemon;
 pub mod fleet;
+pub mod health;
 pub mod hints;
 pub mod installation;
 pub mod keyname;

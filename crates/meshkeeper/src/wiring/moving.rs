@@ -16,7 +16,7 @@ use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::scrub::Scrubber;
 
-use super::claimed::{Claimed, Under};
+use super::claimed::Claimed;
 use super::installation::{
     Chosen, Claim, Claiming, Holder, InstallationFault, choose, has_own_store, in_store, in_vault,
     joined_vault, new_id, other_key,
@@ -307,7 +307,7 @@ impl Mover<'_> {
         let claim = self.take(&bus, Lease::Installation).await?;
         let claimed = Claimed {
             bus: Arc::clone(&bus),
-            claim: Under::One(Arc::clone(&claim)),
+            claim: Arc::clone(&claim),
         };
         let doing = async {
             self.nobody_has_loops(&bus).await?;

@@ -238,8 +238,14 @@ pub(super) async fn tell(
     now: Time,
     changes: &[Change],
 ) -> Result<(), Fault> {
-    let mut lines = Vec::new();
-    for change in changes {
+    let events = events(owner, now, changes);
+    events.iter().for_each(Event::log);
+    append(bus, &events).await
+}
+
+/// Changes of conditions as events.
+pub(super) fn events(owner: &str, now: Time, changes: &[Change]) -> Vec<Event> {
+    let event = |change: &Change| {
         let (kind, condition) = match change {
             Change::Raised(condition) => (EventKind::Raised, condition),
             Change::Changed(condition) => (EventKind::Changed, condition),
@@ -250,7 +256,7 @@ pub(super) async fn tell(
             .subject
             .split_once('/')
             .unwrap_or((&condition.id.subject, ""));
-        let event = Event {
+        Event {
             at: now,
             kind,
             owner: owner.to_owned(),
@@ -258,10 +264,17 @@ pub(super) async fn tell(
             consumer: consumer.to_owned(),
             detail: format!("{}: {}", condition.id.kind, condition.message),
             count: 1,
-        };
-        event.log();
-        let subject = Key::of(&[kind.as_str(), &event.provider, &event.consumer]);
-        let line = serde_json::to_string(&event).map_err(|e| Fault::Corrupt(e.to_string()))?;
+        }
+    };
+    changes.iter().map(event).collect()
+}
+
+/// Adds events to the history.
+pub(super) async fn append(bus: &dyn Bus, events: &[Event]) -> Result<(), Fault> {
+    let mut lines = Vec::new();
+    for event in events {
+        let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
+        let line = serde_json::to_string(event).map_err(|e| Fault::Corrupt(e.to_string()))?;
         lines.push((subject, line));
     }
     if lines.is_empty() {

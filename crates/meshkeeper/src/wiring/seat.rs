@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::handle::AdapterHandle;
 use mesh_sdk::harness::skeleton::Loop;
 use mesh_sdk::harness::{PassReport, ProviderWish, Provisioner, StoreFault};
+use mesh_sdk::{ProviderName, Time};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
@@ -179,5 +179,8 @@ impl Loop for Seat {
     }
     async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         self.one_pass().await
+    }
+    fn rests_until(&mut self, next: Time) {
+        self.inner.rests_until(next);
     }
 }

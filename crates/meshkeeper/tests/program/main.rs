@@ -9,6 +9,7 @@
     missing_docs
 )]
 
+mod alive;
 mod backends;
 mod braking;
 mod crashing;

@@ -203,7 +203,7 @@ fn b8_a_daemon_that_hangs_is_late_and_the_picture_is_not_well() {
     let (lab, redis) = (Lab::new(), Redis::start());
     let up = daemon(&lab, &redis, "verify_every = \"1s\"", &["web"]);
     up.signal(Signal::STOP);
-    until("its loop is late", 30, || {
+    until("its loop is late", 75, || {
         let ran = lab.mesh(&["status", "--json"]);
         let picture = ran.json();
         let state = picture["loops"][0]["state"]

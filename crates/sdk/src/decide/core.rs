@@ -101,6 +101,9 @@ pub struct Summary {
     pub applied: usize,
     /// Effects that failed.
     pub failed: usize,
+    /// Not asked for three passes in a row, while others were (B-8).
+    #[serde(default, skip_serializing_if = "super::record::is_nobody")]
+    pub starved: usize,
 }
 
 /// The end of a pass.

@@ -10,6 +10,7 @@
 //! [`Core::effect`] → look again → [`Core::looked_again`] → [`Core::end`].
 
 mod act;
+pub mod alive;
 mod brake;
 pub mod conditions;
 mod core;

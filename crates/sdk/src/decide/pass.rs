@@ -1,13 +1,16 @@
 //! A pass from its beginning to its end: whom it asks, what follows from the answers, when the next one is.
 
 use super::brake::chance;
-use super::core::{Core, Mode, Pass, PassEnd, PassPlan};
+use super::core::{Core, Mode, Pass, PassEnd, PassPlan, Summary};
 use super::record::{Last, Unknown};
 use super::slot::{SecretState, Step, Why};
 use super::wish::no_version;
 use crate::answer::Answer;
 use crate::error::{Class, Error};
 use crate::time::Time;
+
+/// Who had no turn on so many passes in a row starves.
+const STARVED: u8 = 3;
 
 impl Core {
     /// Begins a pass: whom to ask, and how.
@@ -161,6 +164,7 @@ impl Core {
         let hung = matches!(&answer, Err(error) if error.class() == Class::TimedOut);
         if !(hung && self.pass.mode == Some(Mode::Bulk)) {
             slot.asked_at = Some(self.pass.at);
+            slot.skipped = 0;
         }
         self.pass.open -= 1;
         self.pass.summary.asked += self.counts(i);
@@ -276,6 +280,7 @@ impl Core {
             }
         };
         self.note_not_asked(now);
+        self.note_skipped();
         self.note_bulk();
         let mut next_at = self.regular_at;
         let mut whole = !self.down;
@@ -334,6 +339,33 @@ impl Core {
                 self.unknown(i, since, &error);
             }
         }
+    }
+
+    /// Who was planned and had no turn, while others were answered. Where nobody is answered, it is the
+    /// server that is told of (C-6).
+    fn note_skipped(&mut self) {
+        let answered = self.pass.summary.held + self.pass.summary.lost > 0;
+        let mut starved = 0;
+        for slot in &mut self.slots {
+            if slot.wanted.is_none() {
+                slot.skipped = 0;
+            } else if slot.planned && answered && !self.pass.rests {
+                slot.skipped = slot.skipped.saturating_add(1);
+            }
+            let counts = slot.skipped >= STARVED && !slot.consumer.is_canary();
+            starved += usize::from(counts);
+        }
+        self.pass.summary.starved = starved;
+    }
+
+    /// Since when the one that waits longest waits for its turn.
+    pub fn waits_longest(&self) -> Option<Time> {
+        let waiting = self.slots.iter().filter(|slot| slot.wanted.is_some());
+        waiting.filter_map(|slot| slot.waits_since).min()
+    }
+    /// This pass in numbers, so far.
+    pub fn so_far(&self) -> Summary {
+        self.pass.summary
     }
 
     /// After two bulk calls in a row that hung, the next pass asks one by one (H-9).

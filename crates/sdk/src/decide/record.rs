@@ -89,6 +89,9 @@ pub struct Record {
 pub(super) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
+pub(super) fn is_nobody(n: &usize) -> bool {
+    *n == 0
+}
 
 /// The last real answer about a consumer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

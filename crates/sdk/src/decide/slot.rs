@@ -69,6 +69,8 @@ pub struct Slot {
     pub(super) answered_at: Option<Time>,
     /// Since which pass it was planned and never asked, because looks at others hang (H-9).
     pub(super) waits_since: Option<Time>,
+    /// So many whole passes in a row ended without its turn.
+    pub(super) skipped: u8,
     /// A person's word: write nothing until then (H-25).
     pub(super) paused_until: Option<Time>,
     /// What this pass decided for it so far.
@@ -106,6 +108,7 @@ impl Slot {
             asked_at: None,
             answered_at: None,
             waits_since: None,
+            skipped: 0,
             paused_until: None,
             todo: None,
             target: None,

@@ -39,12 +39,12 @@ struct Created {
 /// Tells a server that hangs from a consumer that does. Each effect's deadline ends nothing but that
 /// effect (H-9); but if nobody gets an answer for two full rounds, the rest of the pass would only be
 /// more of the same, for hours, and nobody would be looked at meanwhile (H-4). They go first next time.
-struct Pulse {
+struct Hanging {
     silent: usize,
     most: usize,
 }
 
-impl Pulse {
+impl Hanging {
     fn new(most: usize) -> Self {
         Self { silent: 0, most }
     }
@@ -99,6 +99,7 @@ impl Provisioner {
                 Some(outcomes) => batch.iter().copied().zip(outcomes).collect(),
                 None => self.mint_singly(batch).await,
             };
+            self.step("makes passwords");
             for (i, outcome) in outcomes {
                 any |= outcome.is_ok();
                 self.note_mint(i, outcome);
@@ -211,6 +212,7 @@ impl Provisioner {
                 self.leave(batch);
                 continue;
             }
+            self.step("creates");
             let (ready, outcome) = self.store_intents(batch).await;
             stored = stored.and(outcome);
             hangs = if bulk && ready.len() > 1 {
@@ -273,7 +275,7 @@ impl Provisioner {
         let call = parts.adapter.create_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().apply_timeout;
         let outcome = tokio::select! {
-            outcome = while_alive(deadline, "the bulk create", &cx, call) => Some(outcome),
+            outcome = while_alive(deadline, "the bulk create", (&cx, || self.pulse.item()), call) => Some(outcome),
             () = patience(&parts.stop) => None,
         };
         (sink.take(), outcome)
@@ -283,7 +285,7 @@ impl Provisioner {
     /// whether the server hangs.
     async fn create_singly(&mut self, batch: &[usize]) -> bool {
         let mut outcomes = Vec::with_capacity(batch.len());
-        let mut pulse = Pulse::new(self.parts.limits.concurrency.max(1) * HUNG_ROUNDS);
+        let mut pulse = Hanging::new(self.parts.limits.concurrency.max(1) * HUNG_ROUNDS);
         {
             let this = &*self;
             let width = this.parts.limits.concurrency;
@@ -322,6 +324,7 @@ impl Provisioner {
         let call = parts.adapter.create(&cx, &parts.marker, asked);
         let deadline = self.core.settings().apply_timeout;
         let effect = within_or_stop(deadline, "create", &parts.stop, call).await;
+        self.pulse.item();
         if !matches!(effect, Some(Ok(()))) || !parts.adapter.capabilities().holds {
             return Created { effect, look: None };
         }
@@ -335,6 +338,7 @@ impl Provisioner {
     /// Tells the core. Answers who was created with success.
     fn note_effects(&mut self, effects: Vec<(usize, Effect)>) -> Vec<usize> {
         let now = self.now();
+        self.pulse.item();
         let mut done = Vec::with_capacity(effects.len());
         for (i, effect) in effects {
             let Some(result) = effect else { continue };
@@ -356,11 +360,15 @@ impl Provisioner {
         let steps: std::collections::HashMap<usize, Step> = removals.into_iter().collect();
         let (ready, stored) = self.store_departures(&which).await;
         let mut outcomes = Vec::with_capacity(ready.len());
-        let mut pulse = Pulse::new(self.parts.limits.concurrency.max(1) * HUNG_ROUNDS);
+        let mut pulse = Hanging::new(self.parts.limits.concurrency.max(1) * HUNG_ROUNDS);
         {
-            let this = &*self;
+            let (this, steps) = (&*self, &steps);
             let width = this.parts.limits.concurrency;
-            let start = |i| this.take_away(i, steps[&i]);
+            let start = |i| async move {
+                let effect = this.take_away(i, steps[&i]).await;
+                this.pulse.item();
+                effect
+            };
             let go_on = |outcome: Option<&Effect>| {
                 if let Some(outcome) = outcome {
                     pulse.note(is_timeout(outcome));

@@ -153,7 +153,7 @@ impl Provisioner {
         let call = parts.adapter.holds_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().ask_timeout;
         let outcome = tokio::select! {
-            outcome = while_alive(deadline, "the bulk look", &cx, call) => outcome,
+            outcome = while_alive(deadline, "the bulk look", (&cx, || self.pulse.item()), call) => outcome,
             () = parts.stop.cancelled() => Err(cut_off("the bulk look")),
         };
         (sink.take(), outcome, cx.signs_of_life().rests())
@@ -195,7 +195,9 @@ impl Provisioner {
         let cx = self.cx(after_effect);
         let call = self.parts.adapter.holds(&cx, &self.parts.marker, asked);
         let deadline = self.core.settings().ask_timeout;
-        scrub_answer(&self.parts.scrub, within(deadline, "the look", call).await)
+        let answer = within(deadline, "the look", call).await;
+        self.pulse.item();
+        scrub_answer(&self.parts.scrub, answer)
     }
 
     /// The look after a bulk effect: as cheap as the effect was (H-23). Who has no answer keeps its

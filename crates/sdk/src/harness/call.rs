@@ -70,11 +70,11 @@ pub(super) fn cut_off(what: &str) -> Error {
 }
 
 /// Runs a bulk call until it has shown no sign of life for the deadline (and at most a tenth more);
-/// local computing is not counted (H-9).
+/// local computing is not counted (H-9). `alive` hears of each sign.
 pub(super) async fn while_alive(
     deadline: Duration,
     what: &str,
-    cx: &Cx,
+    (cx, alive): (&Cx, impl Fn()),
     call: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
     let life = cx.signs_of_life();
@@ -89,6 +89,7 @@ pub(super) async fn while_alive(
         }
         let now = life.seen();
         still = if now.0 != seen.0 || now.1 {
+            alive();
             0
         } else {
             still + 1

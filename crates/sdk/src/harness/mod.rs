@@ -6,7 +6,9 @@
 
 mod act;
 mod ask;
+pub mod beat;
 mod call;
+mod observe;
 mod pass;
 mod shelf;
 pub mod skeleton;
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bus::{Bus, Rev};
 use crate::clock::Clock;
 use crate::decide::conditions::Ledger;
-use crate::decide::{Core, SecretState, Settings, WholeWish};
+use crate::decide::{Core, SecretState, Settings, State, WholeWish};
 use crate::event::Event;
 use crate::handle::{AdapterHandle, Asked};
 use crate::mark::Marker;
@@ -31,6 +33,8 @@ use crate::name::{ConsumerName, ProviderName};
 use crate::provision::Wish;
 use crate::time::Time;
 
+pub use self::beat::{Beat, Pulse, PulseRef};
+pub use self::observe::Observation;
 pub use self::pass::{Looked, PassReport};
 pub use self::store::{LoopRecord, StoreFault, read_records};
 
@@ -97,8 +101,12 @@ pub type Scrub = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// Hears of every pass; metrics hang here.
 pub trait Observer: Send + Sync + 'static {
+    /// A loop was opened; its pulse tells how far it is.
+    fn opened(&self, _name: &str, _pulse: &Pulse) {}
     /// A pass ended.
     fn passed(&self, report: &PassReport);
+    /// A pass saw these otherwise than the one before (B-10).
+    fn changed(&self, _name: &str, _seen: &[Observation]) {}
 }
 
 /// What a provisioner is made with.
@@ -163,6 +171,10 @@ pub struct Provisioner {
     // The next pass: who goes first, because this one left them over.
     behind: HashSet<usize>,
     bulk_create_timeouts: u32,
+    // How it gets on, for who shares the process.
+    pulse: Pulse,
+    // How each stood after the pass before, for what is told of changed looks.
+    stood: Vec<State>,
 }
 
 /// Two providers with the same seed do not beat in step (H-4): FNV-1a of the label, into the seed.
@@ -197,6 +209,10 @@ impl Provisioner {
         parts.settings.seed = seed_of(parts.settings.seed, &label);
         let loaded = store::load(&parts, wish, &name, &label).await?;
         let core = loaded.core;
+        let pulse = Pulse::default();
+        for observer in &parts.observers {
+            observer.opened(&name, &pulse);
+        }
         Ok(Self {
             wishes: vec![None; core.slots().len()],
             ledger: Ledger::new(&name, loaded.conditions),
@@ -213,6 +229,8 @@ impl Provisioner {
             told: Vec::new(),
             behind: HashSet::new(),
             bulk_create_timeouts: 0,
+            pulse,
+            stood: Vec::new(),
             parts,
             name,
             label,
@@ -295,6 +313,15 @@ impl Provisioner {
             self.core.hint();
         }
         new
+    }
+    /// How it gets on.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+    /// It rests until then.
+    pub fn rests_until(&self, next: Time) {
+        let now = self.now();
+        self.pulse.rests(now, next.since(now));
     }
     /// When the last whole pass ended, of this process or an earlier one.
     pub fn last_pass(&self) -> Option<Time> {

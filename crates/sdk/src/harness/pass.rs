@@ -1,7 +1,9 @@
 //! One pass: look → decide → act → look again → record, conditions, history.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::beat::{Beating, bound_of};
 use super::{Provisioner, StoreFault};
 use crate::bus::Fault;
 use crate::condition::{Condition, Fact};
@@ -69,11 +71,26 @@ impl Provisioner {
     /// One whole pass. Errors: the store could not be written; what was to follow from it was not done,
     /// and the next pass writes what this one owes.
     pub async fn pass(&mut self) -> Result<PassReport, StoreFault> {
+        let beating = Beating {
+            bus: Arc::clone(&self.parts.bus),
+            name: self.name.clone(),
+            pulse: self.pulse.clone(),
+            clock: self.parts.clock,
+        };
+        self.pulse
+            .begins(self.now(), bound_of(self.core.settings()));
+        beating.during(self.whole_pass()).await
+    }
+
+    async fn whole_pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.now();
         *self.store_hangs.get_mut() = false;
+        self.note_how_each_stands();
         self.look().await;
+        self.step("acts");
         let acted = self.act().await;
         let end = self.core.end(self.now());
+        self.step("stores");
         let stored = self.finish(&end).await;
         if let Err(fault) = acted.and(stored) {
             // What was held back waits for no regular turn.
@@ -81,8 +98,12 @@ impl Provisioner {
             return Err(self.scrub_fault(fault));
         }
         let report = self.report(began, &end);
+        let changed = self.changed(&end);
         for observer in &self.parts.observers {
             observer.passed(&report);
+            if !changed.is_empty() {
+                observer.changed(&self.name, &changed);
+            }
         }
         Ok(report)
     }
@@ -103,20 +124,30 @@ impl Provisioner {
         }
     }
 
+    /// Says that the pass goes on to its next step.
+    pub(super) fn step(&self, doing: &'static str) {
+        self.pulse.step(self.now(), doing);
+    }
+
     async fn look(&mut self) {
+        self.step("looks at the server");
         self.look_at_server().await;
         // An adapter may learn what it can do only when it first reaches something.
         let caps = self.parts.adapter.capabilities();
         self.core.set_capabilities(caps);
         let plan = self.core.begin(self.now());
         if plan.list {
+            self.step("lists");
             self.list().await;
         }
+        self.step("asks");
         match plan.mode {
             _ if plan.ask.is_empty() || self.is_stopping() => {}
             Mode::Bulk => self.ask_in_bulk(&plan.ask).await,
             Mode::Single => self.ask_singly(&plan.ask).await,
         }
+        let (summary, oldest) = (self.core.so_far(), self.core.waits_longest());
+        self.pulse.counted(summary.asked, summary.unknown, oldest);
         self.ask_for_uses().await;
     }
 

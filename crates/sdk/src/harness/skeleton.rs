@@ -53,6 +53,8 @@ pub trait Loop: Send + 'static {
     fn hint(&mut self);
     /// One pass. Errors: the store; the loop goes on and tries again.
     async fn pass(&mut self) -> Result<PassReport, StoreFault>;
+    /// It rests until then, unless something wakes it before (B-8).
+    fn rests_until(&mut self, _next: Time) {}
 }
 
 /// What comes in through a loop's door.
@@ -122,6 +124,7 @@ pub async fn run<L: Loop>(
                 (faults, next) = (faults + 1, clock.now() + wait);
             }
         }
+        this.rests_until(next);
         if let Some(found) = found(&outcome).filter(|_| hinted) {
             gate.hinted_pass_ended(found);
         }
@@ -207,6 +210,9 @@ impl Loop for Provisioner {
     }
     async fn pass(&mut self) -> Result<PassReport, StoreFault> {
         Provisioner::pass(self).await
+    }
+    fn rests_until(&mut self, next: Time) {
+        Provisioner::rests_until(self, next);
     }
 }
 

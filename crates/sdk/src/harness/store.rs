@@ -17,7 +17,7 @@ use crate::name::ConsumerName;
 use crate::time::Time;
 
 /// A call to the store is given up after this, and its outcome is unknown.
-const STORE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Reading everything that is stored, at the start, is given up after this.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 /// So many events wait for a history that cannot be written; older ones are in the log only.
@@ -268,6 +268,7 @@ impl Provisioner {
             let writes = (puts.len()..end).map(&make).collect();
             puts.extend(self.stored(self.parts.bus.put_each(bucket, writes)).await?);
             puts.resize(end, Put::Unknown);
+            self.pulse.item();
         }
         let mut outcomes = Vec::with_capacity(n);
         let mut open = Vec::new();

@@ -4,6 +4,7 @@
 
 mod applying;
 mod asking;
+mod beating;
 mod crash;
 mod reverse;
 mod store;

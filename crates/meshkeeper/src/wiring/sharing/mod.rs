@@ -75,7 +75,6 @@ enum Asked {
 pub struct Sharing {
     host: String,
     others: watch::Receiver<Others>,
-    lead: watch::Receiver<Option<Arc<Claim>>>,
     mine: watch::Sender<Mine>,
     asked: mpsc::UnboundedSender<Asked>,
     task: JoinHandle<()>,
@@ -92,20 +91,17 @@ impl Sharing {
         let (asked, asks) = mpsc::unbounded_channel();
         let (mine, says) = watch::channel(Mine::default());
         let (show, others) = watch::channel(Others::default());
-        let (leads, lead) = watch::channel(None);
         let host = me.host.clone();
         let ends = task::Ends {
             tell,
             asks,
             says,
             show,
-            leads,
         };
         let task = tokio::spawn(task::Task::new(bus, me, hand_back, ends).run());
         let this = Self {
             host,
             others,
-            lead,
             mine,
             asked,
             task,
@@ -127,10 +123,6 @@ impl Sharing {
     /// The other hosts.
     pub fn others(&self) -> Others {
         self.others.borrow().clone()
-    }
-    /// By which claim this host puts the wish in force, while it does.
-    pub fn lead(&self) -> watch::Receiver<Option<Arc<Claim>>> {
-        self.lead.clone()
     }
     /// Gives a provider's lease back: its loops have ended.
     pub fn give_back(&self, provider: ProviderName) {

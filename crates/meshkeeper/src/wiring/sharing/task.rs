@@ -28,7 +28,6 @@ pub(super) struct Ends {
     pub(super) asks: mpsc::UnboundedReceiver<Asked>,
     pub(super) says: watch::Receiver<Mine>,
     pub(super) show: watch::Sender<Others>,
-    pub(super) leads: watch::Sender<Option<Arc<Claim>>>,
 }
 
 /// What came of asking for a lease.
@@ -166,10 +165,7 @@ impl Task {
             self.held.remove(&lease);
             self.handing.remove(&lease);
             match lease {
-                Lease::Installation => {
-                    self.ends.leads.send_replace(None);
-                    self.tell(News::LeadLost);
-                }
+                Lease::Installation => self.tell(News::LeadLost),
                 Lease::Provider(provider) => self.tell(News::Lost(provider)),
             }
         }
@@ -251,10 +247,7 @@ impl Task {
         let mine = self.ends.says.borrow().clone();
         self.held.insert(lease.clone(), Arc::clone(&claim));
         match lease {
-            Lease::Installation => {
-                self.ends.leads.send_replace(Some(Arc::clone(&claim)));
-                self.tell(News::Leads(claim));
-            }
+            Lease::Installation => self.tell(News::Leads(claim)),
             Lease::Provider(provider) if mine.fits && mine.wants.contains(&provider) => {
                 self.tell(News::Leased(provider, claim));
             }
@@ -275,7 +268,6 @@ impl Task {
     /// Gives everything back, at once and all together.
     async fn leave(mut self) {
         self.answers.abort_all();
-        self.ends.leads.send_replace(None);
         let mut back = JoinSet::new();
         for (_, claim) in std::mem::take(&mut self.held) {
             back.spawn(async move { claim.give_back().await });
@@ -287,7 +279,6 @@ impl Task {
     }
     /// Nothing is held surely any more; its host still says when its loops have ended.
     async fn wait_for_the_end(mut self) {
-        self.ends.leads.send_replace(None);
         while let Some(asked) = self.ends.asks.recv().await {
             if let Asked::Leave = asked {
                 return self.leave().await;

@@ -354,6 +354,31 @@ fn h9_several_that_hang_starve_nobody_even_over_restarts() {
 }
 
 #[test]
+fn b8_who_had_no_turn_on_three_passes_is_counted_until_it_has_one() {
+    let all = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let hanging = ["b", "d", "f", "h", "j"];
+    let mut rig = Rig::held(&all);
+    for consumer in hanging {
+        rig.says(consumer, failing(Class::TimedOut));
+    }
+    assert_eq!(rig.next().summary.starved, 0);
+    assert_eq!(rig.next().summary.starved, 0);
+    assert_eq!(rig.next().summary.starved, 4, "g, h, i and j");
+    assert_eq!(rig.next().asked, ["g", "h"]);
+    for consumer in hanging {
+        rig.says(consumer, held());
+    }
+    assert_eq!(rig.next().summary.starved, 0);
+    // Where nobody is answered, it is the server that is told of.
+    for consumer in all {
+        rig.says(consumer, failing(Class::TimedOut));
+    }
+    for _ in 0..6 {
+        assert_eq!(rig.next().summary.starved, 0);
+    }
+}
+
+#[test]
 fn h9_where_the_next_process_begins_is_stored_and_cleared() {
     let mut rig = Rig::held(&["a", "b", "c"]);
     rig.says("a", failing(Class::TimedOut));

@@ -231,6 +231,7 @@ fn summaries_add_up() {
         not_asked: 0,
         applied: 1,
         failed: 1,
+        starved: 0,
     };
     assert_eq!(did.summary, expected);
 }
