@@ -19,3 +19,5 @@ mod wiped;
 
 /// The stream of the buckets.
 const STATE: &str = "KV_mesh_home";
+/// The stream of the history.
+const LOG: &str = "MESH_LOG_home";

@@ -1,8 +1,18 @@
 //! The servers of the bus: each is killed, each stands still, and all lose their power at once.
 
-use super::STATE;
+use mesh_conformance::servers::JetCluster;
+use tokio::runtime::Runtime;
+
 use super::mesh::{FAILOVER, Mesh};
+use super::{LOG, STATE};
 use crate::shared::Nats;
+
+/// One fault after the other: every copy of both streams is as far as its leader's before the next.
+fn current(cluster: &JetCluster, runtime: &Runtime) {
+    for stream in [STATE, LOG] {
+        runtime.block_on(cluster.current(stream)).expect("current");
+    }
+}
 
 #[test]
 fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power() {
@@ -15,7 +25,7 @@ fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power(
         mesh.lose();
         mesh.whole(&format!("server {n} is dead"), FAILOVER);
         runtime.block_on(cluster.start_again(n)).expect("again");
-        runtime.block_on(cluster.current(STATE)).expect("current");
+        current(cluster, runtime);
     }
     let leader = runtime.block_on(cluster.leader(STATE)).expect("leader");
     for n in [leader, (leader + 1) % 3, (leader + 2) % 3] {
@@ -26,7 +36,7 @@ fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power(
         mesh.lose();
         mesh.whole(&format!("server {n} stands still"), FAILOVER);
         cluster.go_on(n).expect("goes on");
-        runtime.block_on(cluster.current(STATE)).expect("current");
+        current(cluster, runtime);
     }
     for n in 0..3 {
         runtime.block_on(cluster.kill9(n)).expect("killed");
@@ -36,6 +46,6 @@ fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power(
         cluster.launch_again(n).expect("again");
     }
     mesh.whole("all servers lost their power", 2 * FAILOVER);
-    runtime.block_on(cluster.current(STATE)).expect("current");
+    current(cluster, runtime);
     mesh.again_changes_nothing();
 }

@@ -7,12 +7,11 @@ use std::thread;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::STATE;
 use super::mesh::{FAILOVER, Ground, Mesh, SOON, Written, copy_tree};
+use super::{LOG, STATE};
 use crate::shared::Nats;
 use crate::wait::until;
 
-const LOG: &str = "MESH_LOG_home";
 const REPLACED: &str = "BusReplaced store";
 /// Twenty, and one that the earlier copy knows nothing of.
 const ALL: usize = 21;
