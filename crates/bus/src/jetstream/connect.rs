@@ -12,8 +12,9 @@ use super::tls;
 
 /// A server that does not answer a connection for so long is not there.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A dead peer is noticed by two missing answers to these.
-const PING: Duration = Duration::from_secs(10);
+/// A server that stands still is left for another when the third of these is due: soon enough that a host still
+/// says in time that it is there (`claim::STOP_AFTER`).
+const PING: Duration = Duration::from_secs(2);
 
 /// One server of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,9 +193,9 @@ fn logged_in(options: ConnectOptions, login: &Login) -> Result<ConnectOptions, O
         Login::Password { user, password } => {
             options.user_and_password(user.clone(), text(password)?)
         }
-        // The library's reason may quote what it read.
+        // The library wants the last line ended, and its reason may quote what it read.
         Login::Credentials(file) => options
-            .credentials(&text(file)?)
+            .credentials(&(text(file)? + "\n"))
             .map_err(|_| OpenFault::Credentials("it is not a NATS credentials file".to_owned()))?,
         Login::Nkey(seed) => options.nkey(text(seed)?.trim().to_owned()),
     })

@@ -1,6 +1,7 @@
 //! Reading: one key from the leader, whole lists, and the newest lines of the history.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_nats::Message;
 use base64::Engine as _;
@@ -22,6 +23,14 @@ const PAGE: usize = 500;
 const AT_ONCE: usize = 4;
 /// So often a page is asked for again when what came was old or short.
 const TRIES: usize = 8;
+/// A server that stands still is still handed questions by the others, for minutes. So one that is silent for so
+/// long is not waited for: the question goes out again, and the patience doubles up to [`ANSWER`].
+const SILENT: Duration = Duration::from_millis(700);
+
+fn patience(attempt: usize) -> Duration {
+    let doubled = SILENT.saturating_mul(1 << attempt.min(8));
+    doubled.min(ANSWER)
+}
 
 #[derive(Deserialize)]
 struct Stored {
@@ -82,8 +91,9 @@ struct Batch {
     pending: u64,
 }
 
-/// Reads a batch from whichever server answers first, to its end.
-async fn batch(api: &Api, stream: &str, body: &Value) -> Result<Batch, Fault> {
+/// Reads a batch from whichever server is handed the question, to its end; between two messages it may be silent
+/// for so long.
+async fn batch(api: &Api, stream: &str, body: &Value, silent: Duration) -> Result<Batch, Fault> {
     let gone = |text: String| Fault::Unreachable(text);
     api.connected().map_err(Trouble::fault)?;
     let inbox = api.client.new_inbox();
@@ -98,7 +108,7 @@ async fn batch(api: &Api, stream: &str, body: &Value) -> Result<Batch, Fault> {
     sent.map_err(|error| gone(format!("a list was not asked for: {error}")))?;
     let mut batch = Batch::default();
     loop {
-        let Ok(Some(message)) = tokio::time::timeout(ANSWER, answers.next()).await else {
+        let Ok(Some(message)) = tokio::time::timeout(silent, answers.next()).await else {
             let complaint = api.signals.complaint();
             return Err(gone(format!("a list broke off{complaint}")));
         };
@@ -255,7 +265,7 @@ impl Seat {
         let mut last = String::new();
         for attempt in 0..TRIES {
             let body = json!({ "multi_last": missing, "batch": missing.len() });
-            match batch(&self.api, &self.names.state, &body).await {
+            match batch(&self.api, &self.names.state, &body, patience(attempt)).await {
                 // Keys never go away: what is missing here is only late, or did not fit into the answer.
                 Ok(batch) if batch.up_to >= at => {
                     for got in batch.got {
@@ -274,7 +284,7 @@ impl Seat {
                 Err(fault) => last = fault.to_string(),
             }
             self.still()?;
-            let pause = std::time::Duration::from_millis(20 << attempt);
+            let pause = Duration::from_millis(20 << attempt);
             tokio::time::sleep(pause).await;
         }
         Err(Fault::Unreachable(format!(
@@ -341,17 +351,20 @@ impl Seat {
         let mut next = from;
         while next <= newest {
             let body = json!({ "seq": next, "next_by_subj": filter, "batch": PAGE });
-            let batch = batch(&self.api, &self.names.log, &body).await?;
-            let Some(end) = batch.got.last().map(|got| got.seq) else {
-                // The leader has a newer line than this server.
+            let batch = batch(&self.api, &self.names.log, &body, patience(tries)).await;
+            let end = batch.as_ref().ok().and_then(|batch| batch.got.last());
+            let Some(end) = end.map(|got| got.seq) else {
+                // The leader has a newer line than this server, or this one is silent.
                 tries += 1;
                 if tries >= TRIES {
+                    batch?;
                     let text = "the history did not become whole".to_owned();
                     return Err(Fault::Unreachable(text));
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            let batch = batch?;
             next = end + 1;
             for got in batch.got {
                 let Some(subject) = self.names.of_line(&got.subject) else {

@@ -30,6 +30,23 @@ impl SealedVault {
         })
         .await
     }
+    /// The newest secret of each consumer of a provider, by its id; none is opened.
+    pub async fn newest(
+        &self,
+        provider: &ProviderName,
+    ) -> Result<Vec<(ConsumerName, SecretId)>, VaultFault> {
+        let provider = provider.clone();
+        self.read(move |reads| {
+            let rows = reads.read(|conn| store::newest(conn, provider.as_str()));
+            let rows = rows.map_err(fault)?.unwrap_or_default().into_iter();
+            let named = rows.filter_map(|(consumer, id)| {
+                let consumer = ConsumerName::new(&consumer).ok()?;
+                Some((consumer, SecretId(id)))
+            });
+            Ok(named.collect())
+        })
+        .await
+    }
     /// Opens a sealed copy of another host's secret, and keeps nothing.
     pub fn open_copy(
         &self,

@@ -112,6 +112,16 @@ pub(super) fn part_of(
     .collect()
 }
 
+/// The newest of each consumer of a provider: consumer and id.
+pub(super) fn newest(conn: &Connection, provider: &str) -> rusqlite::Result<Vec<(String, String)>> {
+    // Beside max() the other columns are those of that row (sqlite.org/lang_select.html, bare columns).
+    conn.prepare_cached(
+        "SELECT consumer, id, max(n) FROM secret WHERE provider = ?1 GROUP BY consumer",
+    )?
+    .query_map([provider], |row| Ok((row.get(0)?, row.get(1)?)))?
+    .collect()
+}
+
 /// What the writer is asked for.
 pub(super) enum Job {
     /// Keeps these, all or none.

@@ -35,6 +35,8 @@ pub struct JetOptions {
     pub admin: Option<(String, String)>,
     /// JetStream on; without it a server is only a messenger.
     pub jetstream: bool,
+    /// The most that all streams of one server may take on its disk, in mebibytes.
+    pub max_file_store: u32,
 }
 
 impl Default for JetOptions {
@@ -46,6 +48,7 @@ impl Default for JetOptions {
             authorization: String::new(),
             admin: None,
             jetstream: true,
+            max_file_store: 2048,
         }
     }
 }
@@ -112,19 +115,42 @@ impl JetCluster {
     }
     /// Which of them leads a stream.
     pub async fn leader(&self, stream: &str) -> Result<usize> {
+        self.leader_without(stream, None).await
+    }
+    /// Which of them leads a stream, by what the others say than this one: it may stand still.
+    pub async fn leader_without(&self, stream: &str, silent: Option<usize>) -> Result<usize> {
         until("a leader of the stream", READY, || async {
             let mut last = "nobody answers".to_owned();
             for n in 0..self.nodes.len() {
-                if self.nodes[n].process.is_none() {
+                if self.nodes[n].process.is_none() || silent == Some(n) {
                     continue;
                 }
                 match self.leader_by(n, stream).await {
+                    Ok(Some(leader)) if silent == Some(leader) => {
+                        "the silent one leads still".clone_into(&mut last);
+                    }
                     Ok(Some(leader)) => return Ok(leader),
                     Ok(None) => "no leader".clone_into(&mut last),
                     Err(error) => last = error.to_string(),
                 }
             }
             Err(last)
+        })
+        .await
+    }
+    /// Waits until every copy of a stream is as far as its leader's, as before the next server of a rolling
+    /// restart.
+    pub async fn current(&self, stream: &str) -> Result<()> {
+        let what = format!("$JS.API.STREAM.INFO.{stream}");
+        until("every copy is current", READY, || async {
+            let info = async { self.admin(0).await?.json(&what, "").await };
+            let info = info.await.map_err(|error| error.to_string())?;
+            let copies = info["cluster"]["replicas"].as_array();
+            let copies = copies.map(Vec::as_slice).unwrap_or_default();
+            let led = info["cluster"]["leader"].is_string();
+            let is_current = |copy: &Value| copy["current"] == true && copy["offline"] != true;
+            let all = copies.len() + 1 == self.nodes.len() && copies.iter().all(is_current);
+            (led && all).then_some(()).ok_or_else(|| info.to_string())
         })
         .await
     }
@@ -170,6 +196,30 @@ impl JetCluster {
         let process = self.nodes[n].process.as_ref();
         process.ok_or_else(|| ServerError::new("it does not run"))
     }
+    /// Has every server take other users and permissions while it runs, as an administrator does, and waits
+    /// until each did.
+    pub async fn authorize(&mut self, authorization: &str) -> Result<()> {
+        authorization.clone_into(&mut self.options.authorization);
+        for n in 0..self.nodes.len() {
+            let config = self.nodes[n].folder.path().join("nats.conf");
+            std::fs::write(config, self.config(n))?;
+            let reloads = |log: &str| log.matches("Reloaded server configuration").count();
+            let before = reloads(&self.log(n));
+            self.running(n)?.signal(Signal::HUP)?;
+            until("a reload", READY, || {
+                let log = self.log(n);
+                async move { (reloads(&log) > before).then_some(()).ok_or(log) }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// From their next start on each may keep so many mebibytes.
+    pub fn make_room(&mut self, max_file_store: u32) {
+        self.options.max_file_store = max_file_store;
+    }
+
     /// Starts one on its ports and folder, and waits until it serves.
     pub async fn start_again(&mut self, n: usize) -> Result<()> {
         self.launch(n)?;
@@ -198,8 +248,9 @@ impl JetCluster {
         if self.options.jetstream {
             let store = node.folder.path().join("js");
             text += &format!(
-                "jetstream {{ store_dir: \"{}\", sync_interval: always, max_file_store: 2G }}\n",
-                store.display()
+                "jetstream {{ store_dir: \"{}\", sync_interval: always, max_file_store: {}M }}\n",
+                store.display(),
+                self.options.max_file_store
             );
         }
         if let Some(most) = self.options.max_payload {
@@ -228,8 +279,9 @@ impl JetCluster {
     }
     async fn ready(&mut self, n: usize) -> Result<()> {
         let port = self.nodes[n].port;
-        // With TLS the port is looked for in the log: this file's client speaks none.
-        let asks = self.options.jetstream && self.options.tls.is_none();
+        // With TLS, or an operator's accounts, the log tells: this file's client knows neither.
+        let plain = self.options.tls.is_none() && !self.options.authorization.contains("operator:");
+        let asks = self.options.jetstream && plain;
         let login = self.options.admin.clone();
         let process = &mut self.nodes[n].process;
         until("an answer of the server", READY, || {

@@ -215,11 +215,30 @@ impl PostgresServer {
 
     /// Ends it as a service manager does, and starts it again on the same port and folder.
     pub async fn restart(&mut self) -> Result<()> {
-        if let Some(process) = &mut self.process {
-            process.signal(Signal::INT)?;
-            process.wait().await?;
-        }
+        self.end().await?;
         self.start_again().await
+    }
+    /// Ends it, keeps a copy of all that it holds in a folder that is not there yet, and starts it again.
+    pub async fn keep_copy(&mut self, to: &Path) -> Result<()> {
+        self.end().await?;
+        copy(&self.path("data"), to).await?;
+        self.start_again().await
+    }
+    /// Ends it, puts a copy back in the place of all that it holds, and starts it again on the same port.
+    pub async fn put_back(&mut self, from: &Path) -> Result<()> {
+        self.end().await?;
+        std::fs::remove_dir_all(self.path("data"))?;
+        copy(from, &self.path("data")).await?;
+        self.start_again().await
+    }
+    async fn end(&mut self) -> Result<()> {
+        match &mut self.process {
+            Some(process) => {
+                process.signal(Signal::INT)?;
+                process.wait().await
+            }
+            None => Ok(()),
+        }
     }
     /// Stops it in its tracks, with the processes of the sessions that are open: nobody gets an answer.
     pub async fn stop(&self) -> Result<()> {
@@ -371,6 +390,14 @@ impl Drop for PostgresServer {
             process.finish(Signal::QUIT);
         }
     }
+}
+
+/// Copies a folder with its owners.
+async fn copy(from: &Path, to: &Path) -> Result<()> {
+    let args = ["-a", "-T"].map(str::to_owned).into_iter();
+    let places = [from, to].map(|path| path.display().to_string());
+    let args = args.chain(places).collect();
+    run(None, PathBuf::from("cp"), args, PathBuf::from("/")).await
 }
 
 /// Runs a program to its end.

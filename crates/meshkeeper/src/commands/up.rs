@@ -347,3 +347,49 @@ async fn follow(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! When a bus that was replaced is taken for the one that this folder knows.
+    use mesh_sdk::MeshId;
+    use mesh_sdk::clock::Clock;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    async fn opened(folder: &Path) -> Arc<Installation> {
+        let mesh = MeshId::new("home").expect("id");
+        let opening = Installation::open(folder, &mesh, None, Clock::system(), Arc::default());
+        Arc::new(opening.await.expect("open"))
+    }
+
+    #[tokio::test]
+    async fn b6_h22_a_bus_that_was_replaced_is_known_after_ten_minutes_and_not_before() {
+        let folder = tempfile::tempdir().expect("folder");
+        drop(opened(folder.path()).await);
+        for entry in std::fs::read_dir(folder.path()).expect("read") {
+            let path = entry.expect("entry").path();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
+            if name.is_some_and(|name| name.starts_with("mesh.db")) {
+                std::fs::remove_file(path).expect("removed");
+            }
+        }
+        let wiped = opened(folder.path()).await;
+        assert!(wiped.replaced.is_some(), "nobody is new on it");
+        let stop = CancellationToken::new();
+        tokio::time::pause();
+        let began = Instant::now();
+        known_again(Arc::clone(&wiped), stop.clone()).await;
+        assert!(stop.is_cancelled(), "it is opened anew");
+        assert_eq!(began.elapsed().as_secs(), AS_REPLACED.as_secs());
+        tokio::time::resume();
+        drop(wiped);
+        let known = opened(folder.path()).await;
+        assert_eq!(known.replaced, None, "from now on somebody may be new");
+        let stop = CancellationToken::new();
+        known_again(known, stop.clone()).await;
+        assert!(!stop.is_cancelled(), "and that ends no turn");
+    }
+}

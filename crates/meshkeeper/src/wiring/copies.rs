@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use mesh_sdk::bus::{Bucket, Expect, Fault, Key, Write};
-use mesh_sdk::vault::SecretId;
+use mesh_sdk::vault::{SecretId, Vault};
 use mesh_sdk::{ConsumerName, ProviderName};
 
 use super::secrets::{Beyond, Known, Secrets, SecretsFault, Stored, unsealed};
@@ -66,14 +66,28 @@ impl Secrets {
         Ok(self.vault.keep_copies(provider, copies.collect()).await?)
     }
 
-    /// Puts copies beside versions that have none: those of a store that was one machine's until now. Who
-    /// writes such a version meanwhile knows more.
+    /// Puts copies beside versions that have none: those of a store that was one machine's until now. And
+    /// names the versions that this host alone knows, since the bus lost them: else a host without them
+    /// that takes over finds nobody's password, and once the backend has lost the login too, makes another
+    /// one (H-22). Who writes such a version meanwhile knows more.
     pub async fn share(&self, provider: &ProviderName) -> Result<(), SecretsFault> {
         if self.beyond == Beyond::No {
             return Ok(());
         }
         let mut writes = Vec::new();
-        for (consumer, stored) in self.versions(provider).await? {
+        let versions = self.versions(provider).await?;
+        for (consumer, id) in self.vault.newest(provider).await? {
+            if versions.contains_key(&consumer) {
+                continue;
+            }
+            // One that does not open is told as lost, and not handed on.
+            if let Ok(Some(secret)) = self.vault.open(provider, &consumer, &id).await {
+                let named = (&id, &secret);
+                let write = self.version_write(provider, &consumer, named, Expect::Absent);
+                writes.push(write.await?);
+            }
+        }
+        for (consumer, stored) in versions {
             if stored.copy.is_some() {
                 continue;
             }

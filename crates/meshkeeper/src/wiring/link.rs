@@ -1,6 +1,7 @@
 //! From what the manifest says of NATS servers to a link that the store can use.
 
 use mesh_bus::jetstream::{Link, Login, Names, Role, Server, Tls};
+use mesh_sdk::Secret;
 use mesh_sdk::scrub::Scrubber;
 
 use crate::manifest::{BusLogin, BusServer, NatsBus, SecretSource, SecretTrouble};
@@ -16,6 +17,13 @@ pub fn link(
     let read = bus.resolve(source)?;
     if let Some(secret) = &read.login {
         scrubber.add(secret.clone());
+    }
+    // The one line of a credentials file that is secret by itself.
+    if let (BusLogin::Creds(_), Some(file)) = (&bus.login, &read.login) {
+        let lines = file.expose_str().unwrap_or_default().lines().map(str::trim);
+        for seed in lines.filter(|line| line.starts_with("SU")) {
+            scrubber.add(Secret::from(seed));
+        }
     }
     let login = match (&bus.login, read.login) {
         (BusLogin::Password { user, .. }, Some(password)) => Login::Password {

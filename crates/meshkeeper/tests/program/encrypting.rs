@@ -8,13 +8,13 @@ use crate::lab::{Lab, need};
 use crate::redis::{Redis, free_port};
 
 /// An authority, and a server's certificate signed by it.
-struct Papers {
-    ca: PathBuf,
-    cert: PathBuf,
-    key: PathBuf,
+pub(crate) struct Papers {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
-fn papers(folder: &Path, name: &str, host: &str) -> Papers {
+pub(crate) fn papers(folder: &Path, name: &str, host: &str) -> Papers {
     let mut params = CertificateParams::new(Vec::new()).expect("params");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = KeyPair::generate().expect("key");

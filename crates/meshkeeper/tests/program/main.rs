@@ -24,6 +24,7 @@ mod lab;
 mod leaking;
 mod leaving;
 mod leaving_data;
+mod losing;
 mod nats;
 mod nodes;
 mod owning;

@@ -91,10 +91,18 @@ impl Redis {
             {
                 return false;
             }
+            // Another test's server may have taken the port in between, and answers on it.
             if let Ok(mut client) = Client::connect(self.port)
-                && client.try_ask(&["PING"]).is_some()
+                && let Some(Reply::Text(said)) = client.try_ask(&["INFO", "server"])
             {
-                return true;
+                let said = String::from_utf8_lossy(&said);
+                let id = said
+                    .lines()
+                    .find_map(|line| line.strip_prefix("process_id:"));
+                let own = self.child.as_ref().map(|child| child.id().to_string());
+                if id == own.as_deref() {
+                    return true;
+                }
             }
             rest();
         }
