@@ -53,6 +53,7 @@ pub async fn deliveries(bus: &dyn Bus) -> Result<Vec<DeliveryView>, StoreFault> 
         why: record.why.as_ref().map(words),
         retired: record.retired,
         consumer: record.consumer,
+        host: record.host,
         place: record.place,
     });
     let mut all: Vec<DeliveryView> = all.collect();
