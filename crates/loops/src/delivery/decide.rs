@@ -26,6 +26,8 @@ pub enum Asked {
     Ready(Version),
     /// Not everything is there yet: what lies there stays as it is.
     Waits(String),
+    /// A login of it is switched off on purpose (H-25): nothing is to be done, and nothing is missing.
+    Nothing,
     /// It can never be written so.
     Refused(String),
 }
@@ -86,10 +88,17 @@ pub fn step(
     record: &mut Record,
     now: Time,
 ) -> Option<Step> {
+    record.retired = false;
+    let waits = std::mem::take(&mut record.waits);
     let wanted = match asked {
         Asked::Ready(version) => version,
         Asked::Waits(why) => {
+            record.waits = waits.or(Some(now));
             record.why = Some(Why::Waits(why.clone()));
+            return None;
+        }
+        Asked::Nothing => {
+            record.why = None;
             return None;
         }
         Asked::Refused(why) => {
@@ -137,7 +146,6 @@ pub fn tell(wanted: &Version, terms: Terms, record: &mut Record, now: Time) -> O
 
 /// A version that is asked for anew begins anew: no brake, no delay.
 fn want(wanted: &Version, record: &mut Record, now: Time) {
-    record.retired = false;
     if version(&record.wanted) == Some(wanted) {
         return;
     }
@@ -369,6 +377,27 @@ mod tests {
             );
             assert_eq!(step, None);
             assert!(record.why.is_some());
+        }
+    }
+
+    #[test]
+    fn h25_who_waits_is_outstanding_since_it_began_to_and_who_is_switched_off_is_not() {
+        let terms = terms(false, Shows::Nothing);
+        let waits = Asked::Waits("cache".to_owned());
+        for mut record in [fresh(), settled()] {
+            for second in [60, 120] {
+                step(&waits, &Found::Same, terms, &mut record, at(second));
+                assert_eq!(record.outstanding_since(), Some(at(60)));
+            }
+            step(&Asked::Nothing, &Found::Same, terms, &mut record, at(180));
+            assert_eq!(
+                (record.outstanding_since(), record.why.clone()),
+                (None, None)
+            );
+            step(&waits, &Found::Same, terms, &mut record, at(240));
+            assert_eq!(record.outstanding_since(), Some(at(240)));
+            step(&ready("a"), &Found::Same, terms, &mut record, at(300));
+            assert_eq!(record.outstanding_since(), None);
         }
     }
 

@@ -174,6 +174,7 @@ impl Delivery {
             let is = match (&made.asked, look(order, &made)) {
                 (Asked::Waits(why), _) => Is::ToWrite(format!("once there are credentials: {why}")),
                 (Asked::Refused(why), _) => Is::Amiss(why.clone()),
+                (Asked::Nothing, _) => continue,
                 (_, Found::Unknown(why)) => Is::Amiss(why),
                 (_, Found::Same) => continue,
                 (Asked::Ready(version), Found::Blind)

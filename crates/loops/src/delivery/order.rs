@@ -75,6 +75,8 @@ pub enum Has {
     Credentials(BTreeMap<Word, Secret>),
     /// Not yet, and why.
     Nothing(String),
+    /// Its login is switched off on purpose.
+    SwitchedOff,
 }
 
 impl std::fmt::Display for Target {
@@ -106,6 +108,7 @@ impl Order {
         for provider in &self.providers {
             match has.get(provider) {
                 Some(Has::Credentials(_)) => {}
+                Some(Has::SwitchedOff) => return nothing(Asked::Nothing),
                 Some(Has::Nothing(why)) => {
                     return nothing(Asked::Waits(format!("{provider}: {why}")));
                 }
@@ -145,7 +148,7 @@ impl Order {
             };
             match has.get(provider)? {
                 Has::Credentials(words) => words.get(&place.word).cloned(),
-                Has::Nothing(_) => None,
+                Has::Nothing(_) | Has::SwitchedOff => None,
             }
         };
         let mut values = Values::new();

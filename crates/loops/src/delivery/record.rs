@@ -31,6 +31,9 @@ pub struct Record {
     /// What should lie there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Since>,
+    /// Since when there is nothing to write, for want of credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Time>,
     /// What was written, and seen there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<Since>,
@@ -92,6 +95,7 @@ impl Record {
             host,
             place,
             wanted: None,
+            waits: None,
             written: None,
             told: None,
             acknowledged: None,
@@ -109,10 +113,15 @@ impl Record {
         let wanted = self.wanted.as_ref().map(|since| &since.version);
         self.retired || wanted.is_some() && wanted == version(&self.acknowledged)
     }
-    /// Since when something is outstanding.
+    /// Since when something is outstanding: a version that the consumer has not got, or the credentials.
     pub fn outstanding_since(&self) -> Option<Time> {
-        let wanted = self.wanted.as_ref()?;
-        (!self.is_settled()).then_some(wanted.at)
+        let wanted = self.wanted.as_ref().filter(|_| !self.is_settled());
+        let waits = self.waits.filter(|_| !self.retired);
+        wanted
+            .map(|wanted| wanted.at)
+            .into_iter()
+            .chain(waits)
+            .min()
     }
 }
 

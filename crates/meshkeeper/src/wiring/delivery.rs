@@ -96,7 +96,7 @@ impl Applied {
             return nothing("its provider cannot be used");
         };
         if !needed.enabled {
-            return nothing("it is switched off");
+            return Ok(Has::SwitchedOff);
         }
         let known = match self
             .secrets
