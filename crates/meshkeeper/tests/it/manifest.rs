@@ -141,7 +141,17 @@ boards = []
 [consumer.lone]
 
 [consumer.api]
-deliver = [{ env_file = "x" }]
+deliver = [
+  { env_file = "x", readers = ["zsh"], mode = "9", values = { "1A" = "{url", B = "{other.url}" } },
+  { env_file = "x", folder = "y", host = 3 },
+  { json_file = "z", readers = ["shell"], acknowledge = "reload", reload = { signal = "KILL" } },
+  { pogram = ["x"] },
+  { env_file = "same", acknowledge = "login" },
+  { env_file = "once" },
+  { env_file = "once", reload = { command = ["x"], timeout = "1h" } },
+  { env_file = "twice" },
+  { json_file = "twice" },
+]
 [consumer.api.needs.ok]
 boards = []
 
