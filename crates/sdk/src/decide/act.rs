@@ -52,7 +52,7 @@ impl Core {
         record.not_before = (!wait.is_zero()).then(|| now + wait);
         slot.blind = None;
         slot.dirty = true;
-        let waited = slot.waits_for_writable().is_some();
+        let waited = slot.waits_to_be_written().is_some();
         if waited {
             slot.record.unknown = None;
             self.happenings.push((i, Happening::AnsweredAgain));
