@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mesh_sdk::adapter::Fence;
-use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Put, Write};
+use mesh_sdk::bus::{Bucket, Bus, Entry, Epoch, Fault, Put, Write};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,7 +28,8 @@ pub enum Answer {
 /// A lease that is held. Dropping it ends its beats; [`Claim::give_back`] lets the next one in at once.
 pub struct Claim {
     fence: u64,
-    on_servers: Fence,
+    epoch: Epoch,
+    me: Option<Holder>,
     began: Instant,
     sure: watch::Receiver<Duration>,
     lost: watch::Receiver<bool>,
@@ -92,9 +92,7 @@ fn hold(bus: Arc<dyn Bus>, lease: Lease, tenure: Tenure, began: Instant) -> Clai
     let (stop, stopped) = watch::channel(false);
     let (moves, sure) = watch::channel(tenure.sure);
     let fence = tenure.fence();
-    let me = tenure.stored.holder.as_ref();
-    let me = me.map(|me| format!("{}-{}", me.start, me.host));
-    let on_servers = Fence::new(tenure.rev.epoch.0, fence, &me.unwrap_or_default());
+    let (epoch, me) = (tenure.rev.epoch, tenure.stored.holder.clone());
     let holding = Holding {
         bus,
         lease,
@@ -109,7 +107,8 @@ fn hold(bus: Arc<dyn Bus>, lease: Lease, tenure: Tenure, began: Instant) -> Clai
     });
     Claim {
         fence,
-        on_servers,
+        epoch,
+        me,
         began,
         sure,
         lost,
@@ -123,9 +122,13 @@ impl Claim {
     pub fn fence(&self) -> u64 {
         self.fence
     }
-    /// The same for servers that can refuse what an earlier holder writes (B-4).
-    pub fn on_servers(&self) -> Fence {
-        self.on_servers.clone()
+    /// The bus's epoch in which that was counted.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    /// Who holds it.
+    pub fn me(&self) -> Option<&Holder> {
+        self.me.as_ref()
     }
     /// Whether whoever holds it may begin something now: by the time of the last sure beat, whether or not
     /// it was noticed yet that the lease is lost. A process that was stopped asks this when it goes on.

@@ -134,7 +134,7 @@ impl Common {
         let under = installation.under(claim);
         Self {
             tally: Arc::clone(&self.tally),
-            fence: Some(claim.on_servers()),
+            fence: Some(on_servers(claim)),
             ..Self::of(&under, manifest, self.clock, scrubber, observers)
         }
     }
@@ -240,6 +240,13 @@ impl Common {
             self.scrubber.add(password.clone());
         }
     }
+}
+
+/// A lease as servers keep it that can refuse what an earlier holder writes (B-4).
+fn on_servers(claim: &Claim) -> Fence {
+    let me = claim.me();
+    let me = me.map(|me| format!("{}-{}", me.start, me.host));
+    Fence::new(claim.epoch().0, claim.fence(), &me.unwrap_or_default())
 }
 
 fn settings_of(provider: &Provider, seed: u64) -> Settings {

@@ -595,29 +595,6 @@ fn h21_a_write_that_finds_the_server_read_only_waits_as_well() {
 }
 
 #[test]
-fn b4_a_write_that_another_holder_outdid_is_unknown_and_counts_against_nobody() {
-    let mut rig = Rig::held(&["gone"]);
-    rig.says("gone", lost(Difference::Absent));
-    rig.create_says("gone", failing(Class::Fenced));
-    let did = rig.next();
-    assert_eq!((did.creates().len(), did.kinds().len()), (1, 0));
-    assert_eq!(rig.record("gone").failures, 0);
-    for _ in 0..10 {
-        rig.next();
-    }
-    let did = rig.next();
-    assert_eq!(
-        did.kinds(),
-        [ConditionType::LookUnknown],
-        "it is told when it stays so"
-    );
-    assert_eq!(rig.record("gone").failures, 0);
-    rig.says("gone", held());
-    assert_eq!(rig.next().kinds(), []);
-    rig.again_changes_nothing();
-}
-
-#[test]
 fn h21_a_write_that_is_needed_no_more_waits_for_nothing() {
     let mut rig = Rig::held(&["gone"]);
     rig.says("gone", lost(Difference::Absent));
