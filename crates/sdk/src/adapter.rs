@@ -3,6 +3,7 @@
 //! An author writes [`Adapter::create`] and [`Adapter::remove`], and whatever else the backend can do.
 //! Deadlines, retries, concurrency, the brake, scrubbing, records and logs are the harness's.
 
+mod fence;
 mod found;
 mod plain;
 
@@ -23,6 +24,7 @@ use crate::name::{ConsumerName, Login, ProviderName};
 use crate::provision::{Departing, Provision};
 use crate::secret::Secret;
 
+pub use fence::{Fence, Standing};
 pub use found::{Found, Use};
 
 /// One backend server, spoken to with its admin login.
@@ -170,6 +172,8 @@ pub struct Capabilities {
     pub find: bool,
     /// [`Adapter::data`] and [`Adapter::purge`].
     pub purge: bool,
+    /// What it writes is refused by the server once a later holder of the lease wrote ([`Cx::fence`]).
+    pub fence: bool,
 }
 
 impl Capabilities {
@@ -187,6 +191,7 @@ impl Capabilities {
             uses: false,
             find: false,
             purge: false,
+            fence: false,
         }
     }
 }
@@ -284,6 +289,10 @@ pub struct Cx {
     pub block_budget: Duration,
     /// This look follows our own effect: the cheapest proof of that effect is wanted (H-23).
     pub after_effect: bool,
+    /// Under which lease a call writes (B-4); none where there are no leases, or for a person's own command.
+    pub fence: Option<Fence>,
+    /// Our own login on this server, if it has one: a place for the fence.
+    pub canary: Option<Login>,
     progress: Arc<Progress>,
 }
 
@@ -299,7 +308,18 @@ impl Cx {
         Self {
             block_budget,
             after_effect,
+            fence: None,
+            canary: None,
             progress: Arc::default(),
+        }
+    }
+    /// The same for a call that writes under a lease.
+    #[must_use]
+    pub fn under(self, fence: Option<Fence>, canary: Option<Login>) -> Self {
+        Self {
+            fence,
+            canary,
+            ..self
         }
     }
     /// The server answered something: the deadline of a bulk call starts anew (H-9).

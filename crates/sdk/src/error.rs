@@ -22,6 +22,8 @@ pub enum Class {
     Busy,
     /// The server takes no writes now: a replica, a standby, `read_only`.
     ReadOnly,
+    /// The server keeps the fence of a later holder of the lease: nothing was written (B-4).
+    Fenced,
     /// No connection, or it broke.
     Unreachable,
     /// No answer within the deadline. Only this class ends a pass's asking (H-9).
@@ -41,6 +43,7 @@ impl Class {
             | Class::Exists
             | Class::Denied
             | Class::RefusedValue
+            | Class::Fenced
             | Class::Cannot
             | Class::Bug => false,
         }
@@ -54,6 +57,7 @@ impl Class {
             Class::RefusedValue => "refused value",
             Class::Busy => "busy",
             Class::ReadOnly => "read-only",
+            Class::Fenced => "fenced",
             Class::Unreachable => "unreachable",
             Class::TimedOut => "timed out",
             Class::Cannot => "cannot",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Put, Write};
+use mesh_sdk::bus::{Bucket, Bus, Entry, Epoch, Fault, Put, Write};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -28,6 +28,8 @@ pub enum Answer {
 /// A lease that is held. Dropping it ends its beats; [`Claim::give_back`] lets the next one in at once.
 pub struct Claim {
     fence: u64,
+    epoch: Epoch,
+    me: Option<Holder>,
     began: Instant,
     sure: watch::Receiver<Duration>,
     lost: watch::Receiver<bool>,
@@ -90,6 +92,7 @@ fn hold(bus: Arc<dyn Bus>, lease: Lease, tenure: Tenure, began: Instant) -> Clai
     let (stop, stopped) = watch::channel(false);
     let (moves, sure) = watch::channel(tenure.sure);
     let fence = tenure.fence();
+    let (epoch, me) = (tenure.rev.epoch, tenure.stored.holder.clone());
     let holding = Holding {
         bus,
         lease,
@@ -104,6 +107,8 @@ fn hold(bus: Arc<dyn Bus>, lease: Lease, tenure: Tenure, began: Instant) -> Clai
     });
     Claim {
         fence,
+        epoch,
+        me,
         began,
         sure,
         lost,
@@ -116,6 +121,14 @@ impl Claim {
     /// How many held it before, and one.
     pub fn fence(&self) -> u64 {
         self.fence
+    }
+    /// The bus's epoch in which that was counted.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    /// Who holds it.
+    pub fn me(&self) -> Option<&Holder> {
+        self.me.as_ref()
     }
     /// Whether whoever holds it may begin something now: by the time of the last sure beat, whether or not
     /// it was noticed yet that the lease is lost. A process that was stopped asks this when it goes on.

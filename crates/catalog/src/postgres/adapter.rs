@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 use async_trait::async_trait;
-use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink, Use};
+use mesh_sdk::adapter::{Fence, Finding, Found, Listed, ProviderSettings, Server, Sink, Use};
 use mesh_sdk::provision::Departing;
 use mesh_sdk::{Adapter, Answer, Capabilities, Class, Cx, Error, Marker, Provision};
 
@@ -27,6 +27,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.uses = true;
     all.find = true;
     all.purge = true;
+    all.fence = true;
     all
 };
 
@@ -41,6 +42,8 @@ pub struct Postgres {
     pub(super) fits: AtomicUsize,
     /// How many roles the server had when it was last asked.
     pub(super) roles: AtomicUsize,
+    /// The fence that the server keeps, and that no transaction from before it can get past.
+    pub(super) fence: Mutex<Option<Fence>>,
     /// The run that the last connection for hints was on.
     pub(super) hinted: Mutex<Option<String>>,
 }
@@ -53,6 +56,7 @@ impl Postgres {
             cursor: Mutex::default(),
             roles: AtomicUsize::new(usize::MAX),
             fits: AtomicUsize::new(super::batch::FIRST),
+            fence: Mutex::default(),
             hinted: Mutex::default(),
         }
     }

@@ -116,7 +116,7 @@ impl Making<'_, '_> {
         }
         for (database, indices) in groups {
             if let Err(error) = self.make_in(&look, database, &indices).await {
-                if ends_all(&error) || error.class() == Class::ReadOnly {
+                if ends_all(&error) || matches!(error.class(), Class::ReadOnly | Class::Fenced) {
                     return Err(error);
                 }
                 indices
@@ -255,9 +255,14 @@ impl Making<'_, '_> {
             let wish = &self.wishes[*index];
             let (name, owner) = (ident(&wish.values().database), ident(wish.login().as_str()));
             let sql = format!("CREATE DATABASE {name} OWNER {owner}");
-            if let Err(error) = session.run(&sql).await {
+            // No transaction can hold it: between the two, the lease may be lost.
+            let made = match self.postgres.demand_fence(self.cx, session).await {
+                Ok(()) => session.run(&sql).await,
+                Err(failed) => Err(failed),
+            };
+            if let Err(error) = made {
                 let error = error.told("make the database");
-                if ends_all(&error) {
+                if ends_all(&error) || error.class() == Class::Fenced {
                     return Err(error);
                 }
                 if error.class() != Class::Exists {
@@ -299,7 +304,7 @@ impl Making<'_, '_> {
         if !work.is_empty() {
             session.must_write()?;
             if keeps && look.shared.keeper.is_none() {
-                self.postgres.make_keeper(&session).await?;
+                self.postgres.make_keeper(self.cx, &session).await?;
             }
             let all: Vec<usize> = work.iter().map(|work| work.index).collect();
             let failed = self.carry_out(&session, work).await?;

@@ -25,6 +25,12 @@ const TRIES: u32 = 7;
 const WAIT: Duration = Duration::from_millis(10);
 /// Our own transactions that change rights in a database go one after the other, whoever runs them.
 const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(1835365224, 1)";
+/// Who of ours is in such a transaction, in whatever database: each has its turn before it asks for the fence.
+/// Anybody may hold a lock of that number, and is not waited for.
+pub(super) const AT_IT: &str = "SELECT l.pid, l.virtualtransaction FROM pg_locks l \
+     JOIN pg_stat_activity a ON a.pid = l.pid AND a.usename = current_user \
+     WHERE l.locktype = 'advisory' AND l.classid = 1835365224 AND l.objid = 1 AND l.objsubid = 2 \
+       AND l.granted AND l.pid <> pg_backend_pid()";
 
 /// What has to be said for one wish.
 pub(super) struct Work {
@@ -82,7 +88,8 @@ impl Making<'_, '_> {
     }
 
     async fn say(&self, session: &Session, work: &[Work]) -> Result<(), Failed> {
-        transaction(session, &together(self.wishes, work)).await
+        let said = together(self.wishes, work);
+        self.postgres.transaction(self.cx, session, &said).await
     }
 
     /// One alone. Whether it was done.
@@ -123,7 +130,10 @@ fn fitting(count: usize, took: Duration) -> usize {
 
 /// Some statements as one transaction, in one round trip. A refusal leaves the connection usable.
 pub(super) async fn transaction(session: &Session, statements: &[String]) -> Result<(), Failed> {
-    let sql = format!("BEGIN; {ONE_AT_A_TIME}; {}; COMMIT", statements.join("; "));
+    // Whoever owns a database may have set another level: the fence is looked at behind the lock, not before.
+    let statements = statements.join("; ");
+    let sql =
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED; {ONE_AT_A_TIME}; {statements}; COMMIT");
     let done = session.run(&sql).await;
     if let Err(error) = &done
         && error.is_refusal()

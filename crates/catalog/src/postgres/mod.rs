@@ -30,6 +30,9 @@
 //!   member of the keeper or has a session there, while a login is a member of `pg_read_all_data` or
 //!   `pg_write_all_data`, or while everybody may read or change a table there. What the keeper owns in somebody
 //!   else's database is never purged.
+//! - **Fence**: where a lease says who acts, each transaction demands that nobody had it later, in the same packet
+//!   (`fence`). It is one more word in the canary's comment, written once by each holder. `CREATE DATABASE` cannot be in a
+//!   transaction: the demand is made right before it. With `canary = false` there is no fence.
 //! - **A standby** is asked like any other server; what needs a write waits.
 //! - **Connections**: `connections` (3) that work at once, one that waits for hints, and up to `kept_sessions` (16,
 //!   and never more than an eighth of the server's `max_connections`) idle ones that are kept for the next pass:
@@ -62,6 +65,7 @@ mod compare;
 mod connect;
 mod counted;
 mod doctor;
+mod fence;
 mod find;
 mod hba;
 mod inside;
@@ -126,7 +130,8 @@ impl Kind for PostgresKind {
                        UTF-8 without NUL";
         page.keeps = "databases, schemas, tables and all else that the login owned; the keeper owns it then. Purging \
              drops a database that the keeper owns and that nobody but admins may use";
-        page.mark = "one word in the comment of the role";
+        page.mark = "one word in the comment of the role; the canary's holds the fence, too: what an earlier holder of \
+                     the lease still writes is refused in its own transaction (not with `canary = false`)";
         page
     }
 

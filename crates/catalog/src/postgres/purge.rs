@@ -62,7 +62,7 @@ impl Postgres {
             return Ok(());
         }
         session.must_write()?;
-        self.make_keeper(&session).await?;
+        self.make_keeper(cx, &session).await?;
         self.end_our_own(&session, name).await?;
         let sql = format!("DROP DATABASE IF EXISTS {}", ident(name));
         let dropped = session.run(&sql).await;

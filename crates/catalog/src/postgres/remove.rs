@@ -5,7 +5,7 @@ use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker};
 use tokio_postgres::types::Type;
 
 use super::adapter::Postgres;
-use super::batch::{end_sessions, transaction};
+use super::batch::end_sessions;
 use super::compare::marks;
 use super::rights::act_for;
 use super::roles::{self, Role, column};
@@ -53,7 +53,8 @@ impl Postgres {
         self.may_touch(going.login.as_str())?;
         let session = self.endpoint.admin().await?;
         if let Some(role) = self.ours(&session, marker, going).await? {
-            switch_off(&session, going.login.as_str(), &role).await?;
+            self.switch_off(cx, &session, going.login.as_str(), &role)
+                .await?;
         }
         cx.progress();
         session.close();
@@ -73,17 +74,17 @@ impl Postgres {
         let Some(role) = self.ours(&session, marker, going).await? else {
             return Ok(());
         };
-        switch_off(&session, login, &role).await?;
+        self.switch_off(cx, &session, login, &role).await?;
         cx.progress();
         let places = places(&session, role.oid).await?;
         if !places.is_empty() && !session.facts.superuser && !role.acted {
             let act = act_for(login, session.facts.major);
-            transaction(&session, &[act])
+            self.transaction(cx, &session, &[act])
                 .await
                 .map_err(|f| f.told("act for the login"))?;
         }
         if places.iter().any(|place| place.owns) {
-            self.make_keeper(&session).await?;
+            self.make_keeper(cx, &session).await?;
         }
         session.close();
         for place in &places {
@@ -91,7 +92,7 @@ impl Postgres {
         }
         let session = self.endpoint.admin().await?;
         let drop_role = format!("DROP ROLE IF EXISTS {}", ident(login));
-        let dropped = transaction(&session, &[drop_role]).await;
+        let dropped = self.transaction(cx, &session, &[drop_role]).await;
         session.close();
         dropped.map_err(|failed| failed.told(&format!("remove `{login}`")))
     }
@@ -110,7 +111,7 @@ impl Postgres {
         let (who, keeper) = (ident(login), ident(self.keeper()));
         if place.owns {
             let hand_over = format!("REASSIGN OWNED BY {who} TO {keeper}");
-            transaction(&session, &[hand_over])
+            self.transaction(cx, &session, &[hand_over])
                 .await
                 .map_err(|failed| failed.told(&what))?;
             cx.progress();
@@ -121,7 +122,7 @@ impl Postgres {
             return Err(Error::new(Class::Busy, message));
         }
         let rights = format!("DROP OWNED BY {who}");
-        transaction(&session, &[rights])
+        self.transaction(cx, &session, &[rights])
             .await
             .map_err(|failed| failed.told(&what))?;
         cx.progress();
@@ -130,7 +131,7 @@ impl Postgres {
     }
 
     /// Makes the role that owns what others left, if it is not there, and lets the admin act for it.
-    pub(super) async fn make_keeper(&self, session: &Session) -> Result<(), Error> {
+    pub(super) async fn make_keeper(&self, cx: &Cx, session: &Session) -> Result<(), Error> {
         const WHAT: &str = "make the keeper";
         let (name, major) = (self.keeper(), session.facts.major);
         let found = roles::named(session, &[name]).await?.remove(name);
@@ -149,25 +150,31 @@ impl Postgres {
         if statements.is_empty() {
             return Ok(());
         }
-        match transaction(session, &statements).await {
+        match self.transaction(cx, session, &statements).await {
             Ok(()) => Ok(()),
             // Another one made it at the same time.
             Err(failed) if failed.told(WHAT).class() == Class::Exists => Ok(()),
             Err(failed) => Err(failed.told(WHAT)),
         }
     }
-}
 
-async fn switch_off(session: &Session, login: &str, role: &Role) -> Result<(), Error> {
-    if role.login {
-        session.must_write()?;
-        let off = format!("ALTER ROLE {} NOLOGIN", ident(login));
-        let what = format!("switch `{login}` off");
-        transaction(session, &[off])
-            .await
-            .map_err(|failed| failed.told(&what))?;
+    async fn switch_off(
+        &self,
+        cx: &Cx,
+        session: &Session,
+        login: &str,
+        role: &Role,
+    ) -> Result<(), Error> {
+        if role.login {
+            session.must_write()?;
+            let off = format!("ALTER ROLE {} NOLOGIN", ident(login));
+            let what = format!("switch `{login}` off");
+            self.transaction(cx, session, &[off])
+                .await
+                .map_err(|failed| failed.told(&what))?;
+        }
+        end_sessions(session, role.oid).await
     }
-    end_sessions(session, role.oid).await
 }
 
 /// Every database that has something of a role, and our own where only the server as a whole does.

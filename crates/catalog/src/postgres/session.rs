@@ -8,6 +8,7 @@ use mesh_sdk::{Class, Error};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tokio_postgres::error::DbError;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, SimpleQueryMessage, SimpleQueryRow};
 
@@ -269,7 +270,7 @@ impl Session {
         let done = self.line.client.batch_execute(sql).await;
         done.map_err(|error| {
             self.spoil();
-            Failed(error)
+            Failed::Said(error)
         })
     }
 
@@ -309,19 +310,43 @@ impl Session {
 }
 
 /// How statements failed.
-pub(super) struct Failed(tokio_postgres::Error);
+pub(super) enum Failed {
+    /// What the client library met.
+    Said(tokio_postgres::Error),
+    /// Nothing was said, and why.
+    Unsaid(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed::Unsaid(error)
+    }
+}
 
 impl Failed {
     pub(super) fn told(&self, what: &str) -> Error {
-        classify::failed(what, &self.0)
+        match self {
+            Failed::Said(error) => classify::failed(what, error),
+            Failed::Unsaid(error) => error.clone(),
+        }
+    }
+    fn db(&self) -> Option<&DbError> {
+        match self {
+            Failed::Said(error) => error.as_db_error().filter(|_| !error.is_closed()),
+            Failed::Unsaid(_) => None,
+        }
     }
     /// Whether the server said no, and goes on serving the connection.
     pub(super) fn is_refusal(&self) -> bool {
-        self.0.as_db_error().is_some() && !self.0.is_closed()
+        self.db().is_some()
     }
     /// Whether the same works a moment later.
     pub(super) fn is_concurrent(&self) -> bool {
-        let said = self.0.as_db_error();
+        let said = self.db();
         said.is_some_and(|db| classify::is_concurrent(db.code().code(), db.routine()))
+    }
+    /// Whether the server refused with a message that holds this word of ours.
+    pub(super) fn says(&self, word: &str) -> bool {
+        self.db().is_some_and(|db| db.message().contains(word))
     }
 }

@@ -65,6 +65,7 @@ fn plain(ability: &str) -> String {
         "uses" => "tell who is in use".to_owned(),
         "find" => "import".to_owned(),
         "purge" => "purge data".to_owned(),
+        "fence" => "refuse an earlier holder".to_owned(),
         other => other.replace('_', " "),
     }
 }

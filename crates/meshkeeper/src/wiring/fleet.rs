@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use mesh_sdk::adapter::ProviderSettings;
+use mesh_sdk::adapter::{Fence, ProviderSettings};
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Write};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::{ConditionType, Reason};
@@ -88,8 +88,8 @@ pub struct Common {
     pub seed: u64,
     /// Counts removals over all loops.
     pub tally: Arc<Tally>,
-    /// How many held the lease under which these loops run, and one; none where there are no leases.
-    pub fence: Option<u64>,
+    /// The lease under which these loops write; none where there are no leases.
+    pub fence: Option<Fence>,
     /// The store was wiped or put back since it was used last: what leaves begins to leave anew (B-6).
     pub replaced: bool,
 }
@@ -134,7 +134,7 @@ impl Common {
         let under = installation.under(claim);
         Self {
             tally: Arc::clone(&self.tally),
-            fence: Some(claim.fence()),
+            fence: Some(on_servers(claim)),
             ..Self::of(&under, manifest, self.clock, scrubber, observers)
         }
     }
@@ -216,12 +216,13 @@ impl Common {
             stop: stop.clone(),
         };
         let mut inner = Provisioner::open_for(parts, wish).await?;
+        inner.set_fence(self.fence.clone());
         if self.replaced {
             inner.core_mut().store_replaced(self.clock.now());
         }
         let around = (Arc::clone(&self.bus), self.clock, Arc::clone(&self.tally));
         let name = provider.name.clone();
-        let seat = Seat::of(name, inner, adapter, around, self.fence).await;
+        let seat = Seat::of(name, inner, adapter, around).await;
         Ok(seat.map_err(StoreFault::from)?)
     }
 
@@ -239,6 +240,13 @@ impl Common {
             self.scrubber.add(password.clone());
         }
     }
+}
+
+/// A lease as servers keep it that can refuse what an earlier holder writes (B-4).
+fn on_servers(claim: &Claim) -> Fence {
+    let me = claim.me();
+    let me = me.map(|me| format!("{}-{}", me.start, me.host));
+    Fence::new(claim.epoch().0, claim.fence(), &me.unwrap_or_default())
 }
 
 fn settings_of(provider: &Provider, seed: u64) -> Settings {

@@ -39,8 +39,6 @@ pub struct Seat {
     pub inner: Provisioner,
     /// Its adapter, for hints and doctor.
     pub adapter: AdapterHandle,
-    /// How many held the lease under which it runs, and one; none where there are no leases.
-    pub fence: Option<u64>,
     bus: Arc<dyn Bus>,
     clock: Clock,
     tally: Arc<Tally>,
@@ -55,7 +53,6 @@ impl Seat {
         inner: Provisioner,
         adapter: AdapterHandle,
         (bus, clock, tally): (Arc<dyn Bus>, Clock, Arc<Tally>),
-        fence: Option<u64>,
     ) -> Result<Self, Fault> {
         let key = heard_key(inner.name());
         let entry = bus.get(Bucket::Meta, &key).await?;
@@ -69,7 +66,6 @@ impl Seat {
             provider,
             inner,
             adapter,
-            fence,
             bus,
             clock,
             tally,

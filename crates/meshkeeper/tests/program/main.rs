@@ -16,6 +16,7 @@ mod braking;
 mod crashing;
 mod delivering;
 mod encrypting;
+mod fencing;
 mod handing;
 mod healing;
 mod hostile;

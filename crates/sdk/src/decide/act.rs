@@ -52,7 +52,7 @@ impl Core {
         record.not_before = (!wait.is_zero()).then(|| now + wait);
         slot.blind = None;
         slot.dirty = true;
-        let waited = slot.waits_for_writable().is_some();
+        let waited = slot.waits_to_be_written().is_some();
         if waited {
             slot.record.unknown = None;
             self.happenings.push((i, Happening::AnsweredAgain));
@@ -75,8 +75,13 @@ impl Core {
     }
 
     /// A new or changed one waits, growing; a lost one is tried again at the next check, with its brake's
-    /// count unchanged (H-3, H-12). A server that takes no writes makes it unknown (H-21).
+    /// count unchanged (H-3, H-12). A server that takes no writes makes it unknown (H-21), and so does one that
+    /// a later holder of the lease wrote to: nothing was tried, and nothing is known of it here (B-4).
     fn not_created(&mut self, i: usize, now: Time, error: Error) {
+        if error.class() == Class::Fenced {
+            self.unknown(i, now, &error);
+            return;
+        }
         self.pass.summary.failed += 1;
         if error.class() == Class::ReadOnly {
             let waits = format!("waits for a writable server: {}", error.message());

@@ -271,6 +271,8 @@ impl Core {
         let counts = departure.phase() == Phase::Leaving && !departure.approved;
         let gone = matches!(&outcome, Err(error) if error.class() == Class::Gone);
         match outcome {
+            // Another holder has it now, and does what is to be done (B-4).
+            Err(error) if error.class() == Class::Fenced => return,
             Err(error) if error.class() == Class::ReadOnly => {
                 self.pass.withheld += 1;
                 return;

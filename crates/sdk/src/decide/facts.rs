@@ -48,7 +48,9 @@ impl Core {
         for slot in self.slots.iter().filter(|slot| !slot.is_in_order()) {
             // Where nothing can be written nothing is removed either: our own login can wait.
             let own = slot.consumer.is_canary();
-            waiting += usize::from(!own && slot.waits_for_writable().is_some());
+            let waits = slot.waits_to_be_written();
+            let for_server = waits.is_some_and(|unknown| unknown.class == Class::ReadOnly);
+            waiting += usize::from(!own && for_server);
             self.slot_facts(slot, now, silent.is_some(), &mut facts);
         }
         if waiting > 0 {

@@ -68,12 +68,12 @@ impl Core {
         }
     }
 
-    /// It answered. A write that waits for a writable server goes on waiting unless it is not needed.
+    /// It answered. A write that waits to be taken goes on waiting unless it is not needed.
     fn answered(&mut self, i: usize, now: Time, held: bool) {
         let slot = &mut self.slots[i];
         slot.answered_at = Some(now);
         slot.waits_since = None;
-        if !held && slot.waits_for_writable().is_some() {
+        if !held && slot.waits_to_be_written().is_some() {
             return;
         }
         let quiet = std::mem::take(&mut slot.quiet);

@@ -121,7 +121,7 @@ impl Core {
     fn blindly(&mut self, due: &[usize]) {
         for i in due {
             let slot = &mut self.slots[*i];
-            if slot.waits_for_writable().is_none() {
+            if slot.waits_to_be_written().is_none() {
                 let quiet = std::mem::take(&mut slot.quiet);
                 slot.dirty |= slot.record.unknown.take().is_some() && !quiet;
             }
@@ -387,10 +387,10 @@ impl super::Slot {
         let record = &self.record;
         record.last != Last::Never && record.unknown.is_none() && record.not_before.is_none()
     }
-    /// Its needed write waits for a server that takes writes (H-21).
-    pub(super) fn waits_for_writable(&self) -> Option<&Unknown> {
+    /// Its needed write waits for a server that takes writes (H-21), or takes ours (B-4).
+    pub(super) fn waits_to_be_written(&self) -> Option<&Unknown> {
         let unknown = self.record.unknown.as_deref();
-        unknown.filter(|unknown| unknown.class == Class::ReadOnly)
+        unknown.filter(|unknown| matches!(unknown.class, Class::ReadOnly | Class::Fenced))
     }
     /// Whether anything says that this consumer had a password before (H-22).
     pub(super) fn is_known(&self) -> bool {

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::ask::left_out;
 use super::call::{lanes, patience, scrub_error, while_alive, within_or_stop};
@@ -233,7 +233,7 @@ impl Provisioner {
     }
 
     /// One pipeline for many, and one look after it. If the adapter panics, whoever has no outcome yet
-    /// is created alone. Answers whether the server hangs.
+    /// is created alone. Answers whether the server hangs, or is another holder's now.
     async fn create_batch(&mut self, batch: &[usize]) -> bool {
         let (results, outcome) = self.bulk_create(batch).await;
         let cut_off = outcome.is_none();
@@ -262,7 +262,7 @@ impl Provisioner {
             warn!(provider = self.label, "{why}; creating one by one");
             return self.create_singly(&open).await;
         }
-        !any && self.bulk_create_timeouts >= BULK_TIMEOUTS
+        class == Some(Class::Fenced) || (!any && self.bulk_create_timeouts >= BULK_TIMEOUTS)
     }
 
     async fn bulk_create(&self, batch: &[usize]) -> (Vec<Effect>, Effect) {
@@ -271,7 +271,7 @@ impl Provisioner {
         if asked.len() != batch.len() {
             return (sink.take(), Some(Err(no_wish())));
         }
-        let (parts, cx) = (&self.parts, self.cx(false));
+        let (parts, cx) = (&self.parts, self.cx_to_write());
         let call = parts.adapter.create_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().apply_timeout;
         let outcome = tokio::select! {
@@ -320,7 +320,7 @@ impl Provisioner {
             let effect = Some(Err(no_wish()));
             return Created { effect, look: None };
         };
-        let cx = self.cx(false);
+        let cx = self.cx_to_write();
         let call = parts.adapter.create(&cx, &parts.marker, asked);
         let deadline = self.core.settings().apply_timeout;
         let effect = within_or_stop(deadline, "create", &parts.stop, call).await;
@@ -346,6 +346,16 @@ impl Provisioner {
                 done.push(i);
             }
             let result = result.map_err(|error| scrub_error(&self.parts.scrub, error));
+            if let Err(error) = &result
+                && error.class() == Class::Fenced
+                && !std::mem::replace(&mut self.outdone, true)
+            {
+                error!(
+                    provider = self.label,
+                    "another holder of its lease wrote to the server: {}",
+                    error.message()
+                );
+            }
             self.core.effect(i, now, result);
         }
         done
@@ -384,7 +394,7 @@ impl Provisioner {
     async fn take_away(&self, i: usize, step: Step) -> Effect {
         let slot = &self.core.slots()[i];
         let login = Departing::new(slot.consumer.clone(), slot.going().clone());
-        let cx = self.cx(false);
+        let cx = self.cx_to_write();
         let deadline = self.core.settings().apply_timeout;
         let (adapter, stop) = (&self.parts.adapter, &self.parts.stop);
         let marker = &self.parts.marker;

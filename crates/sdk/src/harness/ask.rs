@@ -8,6 +8,7 @@ use crate::adapter::{Cx, Sink};
 use crate::answer::Answer;
 use crate::error::{Class, Error};
 use crate::handle::Asked;
+use crate::name::ConsumerName;
 use crate::provision::Departing;
 
 type Answers = Vec<Option<Result<Answer, Error>>>;
@@ -19,6 +20,16 @@ fn no_wish() -> Error {
 impl Provisioner {
     pub(super) fn cx(&self, after_effect: bool) -> Cx {
         Cx::new(self.parts.limits.block_budget, after_effect)
+    }
+    /// For calls that write: under the lease, and with our own login, where the fence may be kept (B-4).
+    pub(super) fn cx_to_write(&self) -> Cx {
+        let Some(fence) = &self.fence else {
+            return self.cx(false);
+        };
+        let canary = self.core.slot_of(&ConsumerName::canary());
+        let canary = canary.and_then(|i| self.core.slots()[i].wanted.as_ref());
+        let canary = canary.map(|wanted| wanted.login.clone());
+        self.cx(false).under(Some(fence.clone()), canary)
     }
     /// Whether it was told to stop.
     pub fn is_stopping(&self) -> bool {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use crate::adapter::Fence;
 use crate::bus::{Bus, Rev};
 use crate::clock::Clock;
 use crate::decide::conditions::Ledger;
@@ -171,6 +172,9 @@ pub struct Provisioner {
     // The next pass: who goes first, because this one left them over.
     behind: HashSet<usize>,
     bulk_create_timeouts: u32,
+    // The lease under which it writes, and whether it was told that a later holder wrote.
+    fence: Option<Fence>,
+    outdone: bool,
     // How it gets on, for who shares the process.
     pulse: Pulse,
     // How each stood after the pass before, for what is told of changed looks.
@@ -229,6 +233,8 @@ impl Provisioner {
             told: Vec::new(),
             behind: HashSet::new(),
             bulk_create_timeouts: 0,
+            fence: None,
+            outdone: false,
             pulse,
             stood: Vec::new(),
             parts,
@@ -238,6 +244,11 @@ impl Provisioner {
         })
     }
 
+    /// It writes under this lease from now on (B-4).
+    pub fn set_fence(&mut self, fence: Option<Fence>) {
+        self.fence = fence;
+        self.outdone = false;
+    }
     /// The loop's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -4,6 +4,7 @@ mod access;
 mod bench;
 mod bulk;
 mod cases;
+mod fence;
 mod kept;
 mod owner;
 mod reverse;

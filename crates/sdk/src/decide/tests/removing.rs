@@ -328,6 +328,17 @@ fn r12_what_the_adapter_says_is_not_ours_is_left_alone() {
 }
 
 #[test]
+fn b4_a_removal_that_another_holder_outdid_counts_for_nothing() {
+    let mut rig = leaving(&["web"]);
+    rig.removes = failing(Class::Fenced);
+    assert!(!removals(&mut rig, 20).is_empty());
+    assert_eq!(rig.next().kinds(), []);
+    rig.removes = Ok(());
+    assert_eq!(removals(&mut rig, 1).len(), 1);
+    assert_eq!(rig.next().kinds(), []);
+}
+
+#[test]
 fn r12_a_read_only_server_makes_removals_wait() {
     for by_server in [true, false] {
         let mut rig = leaving(&["web"]);

@@ -438,3 +438,26 @@ fn c5_what_differs_is_what_differed_at_the_last_look() {
     let message = &did.fact(ConditionType::Braked).message;
     assert!(message.contains("(missing ~b)"), "{message}");
 }
+
+#[test]
+fn b4_a_write_that_another_holder_outdid_is_unknown_and_counts_against_nobody() {
+    let mut rig = Rig::held(&["gone"]);
+    rig.says("gone", lost(Difference::Absent));
+    rig.create_says("gone", failing(Class::Fenced));
+    let did = rig.next();
+    assert_eq!((did.creates().len(), did.kinds().len()), (1, 0));
+    assert_eq!(rig.record("gone").failures, 0);
+    for _ in 0..10 {
+        rig.next();
+    }
+    let did = rig.next();
+    assert_eq!(
+        did.kinds(),
+        [ConditionType::LookUnknown],
+        "it is told when it stays so"
+    );
+    assert_eq!(rig.record("gone").failures, 0);
+    rig.says("gone", held());
+    assert_eq!(rig.next().kinds(), []);
+    rig.again_changes_nothing();
+}
