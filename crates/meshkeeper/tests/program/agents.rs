@@ -316,7 +316,10 @@ fn c7_a_host_without_loops_answers_agents_too() {
     first.kill();
     agent.mesh(&["tasks", "--json"]).ends(0);
     let log = second.log();
-    assert!(!log.contains("has the claim") && !log.contains("has the lease"), "{log}");
+    assert!(
+        !log.contains("has the claim") && !log.contains("has the lease"),
+        "{log}"
+    );
 }
 
 fn socket(lab: &Lab) -> std::path::PathBuf {
