@@ -21,10 +21,11 @@ impl Postgres {
         const WHAT: &str = "look at the open sessions";
         let session = self.endpoint.admin().await?;
         let names: Vec<&str> = logins.iter().map(|going| going.login.as_str()).collect();
-        // Everybody sees whose each session is; of what kind it is, only some: a session that works in
-        // parallel is several here.
+        // Everybody sees whose each session is and what it calls itself; of what kind it is, only some: a
+        // session that works in parallel is several here. Our own, with which a password was tried, may not
+        // be over yet.
         let sql = "SELECT usename::text, count(*) FROM pg_stat_activity \
-                   WHERE usename::text = ANY($1) GROUP BY 1";
+                   WHERE usename::text = ANY($1) AND application_name <> 'meshkeeper' GROUP BY 1";
         let rows = session
             .query(WHAT, sql, &[(&names, Type::TEXT_ARRAY)])
             .await?;

@@ -1,5 +1,8 @@
 //! A TCP proxy between a client and a real server: it misbehaves on demand, and keeps what was asked.
 
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -11,6 +14,8 @@ use super::{Fault, Result};
 
 /// What each connection's client sent, in the order of their making.
 type Asked = Arc<Mutex<Vec<Vec<u8>>>>;
+/// The clients' ends of the connections that are open, by number.
+type Ends = Arc<Mutex<HashMap<u64, std::net::TcpStream>>>;
 
 /// A proxy on a port of its own, ended on drop.
 #[derive(Debug)]
@@ -21,6 +26,7 @@ pub struct Proxy {
     task: JoinHandle<()>,
     /// What becomes of the connections that are open.
     open: watch::Sender<Open>,
+    ends: Ends,
 }
 
 /// What becomes of connections that are open.
@@ -41,13 +47,19 @@ impl Proxy {
         let asked = Asked::default();
         let kept = Arc::clone(&asked);
         let (open, fate) = watch::channel(Open::GoOn);
+        let ends = Ends::default();
+        let all = Arc::clone(&ends);
         let task = tokio::spawn(async move {
+            let mut number = 0;
             while let Ok((client, _)) = listener.accept().await {
+                number += 1;
+                let end = Registered::new(number, &client, &all);
                 let fault = shared.lock().map_or(Fault::None, |fault| *fault);
                 let serving = serve(client, server, fault, Arc::clone(&kept));
                 let mut fate = fate.clone();
                 fate.mark_unchanged();
                 tokio::spawn(async move {
+                    let _end = end;
                     let mut serving = std::pin::pin!(serving);
                     let changed = tokio::select! {
                         () = &mut serving => return,
@@ -69,6 +81,7 @@ impl Proxy {
             asked,
             task,
             open,
+            ends,
         })
     }
     /// Where clients connect.
@@ -94,13 +107,43 @@ impl Proxy {
             *now = fault;
         }
     }
-    /// Cuts the connections that are open, those that say nothing as well.
+    /// Cuts the connections that are open, those that say nothing as well. When it returns they are cut.
     pub fn cut(&self) {
         let _ = self.open.send(Open::Cut);
+        if let Ok(ends) = self.ends.lock() {
+            // One that is over already cannot be shut.
+            ends.values()
+                .for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        }
     }
     /// Has nothing more come back by the connections that are open, as a firewall does that forgot them.
     pub fn mute(&self) {
         let _ = self.open.send(Open::Mute);
+    }
+}
+
+/// Keeps a client's end at hand while it is served.
+struct Registered {
+    number: u64,
+    all: Ends,
+}
+
+impl Registered {
+    fn new(number: u64, client: &TcpStream, all: &Ends) -> Self {
+        let end = client.as_fd().try_clone_to_owned();
+        if let (Ok(end), Ok(mut ends)) = (end, all.lock()) {
+            ends.insert(number, std::net::TcpStream::from(end));
+        }
+        let all = Arc::clone(all);
+        Self { number, all }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Ok(mut ends) = self.all.lock() {
+            ends.remove(&self.number);
+        }
     }
 }
 

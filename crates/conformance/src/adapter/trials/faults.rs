@@ -30,12 +30,7 @@ pub(super) async fn h7_a_server_that_is_not_there_is_unknown(g: &Ground<'_>) -> 
 
 /// A look that does not end is dropped, and leaves nothing that a later one could stumble over.
 async fn cut_off(g: &Ground<'_>, wish: &mesh_sdk::Wish) -> Ended {
-    let mut answer = timeout(PATIENCE, g.holds(wish)).await;
-    if matches!(&answer, Ok(Err(error)) if error.class() == Class::Unreachable) {
-        // A connection that was kept from before was cut as the fault came, perhaps in the middle of this look.
-        answer = timeout(PATIENCE, g.holds(wish)).await;
-    }
-    match answer {
+    match timeout(PATIENCE, g.holds(wish)).await {
         Err(_) => Ok(()),
         // The client itself may say that it was too long.
         Ok(Err(error)) if error.class() == Class::TimedOut => Ok(()),
