@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
 
+use crate::bus::{Fault, Key};
 use crate::decide::Happening;
+use crate::decide::conditions::Change;
 use crate::time::Time;
 
 /// The kinds of events: a closed list; each is a subject of the history.
@@ -123,6 +125,31 @@ fn is_one(n: &usize) -> bool {
 }
 
 impl Event {
+    /// What became of a condition.
+    pub fn of_change(change: &Change, owner: &str, at: Time) -> Self {
+        let (kind, condition) = match change {
+            Change::Raised(condition) => (EventKind::Raised, condition),
+            Change::Changed(condition) => (EventKind::Changed, condition),
+            Change::Cleared(condition) => (EventKind::Cleared, condition),
+        };
+        let subject = &condition.id.subject;
+        let (provider, consumer) = subject.split_once('/').unwrap_or((subject, ""));
+        Self {
+            at,
+            kind,
+            owner: owner.to_owned(),
+            provider: provider.to_owned(),
+            consumer: consumer.to_owned(),
+            detail: format!("{}: {}", condition.id.kind, condition.message),
+            count: 1,
+        }
+    }
+    /// Where it stands in the history, and its line there.
+    pub fn line(&self) -> Result<(Key, String), Fault> {
+        let subject = Key::of(&[self.kind.as_str(), &self.provider, &self.consumer]);
+        let line = serde_json::to_string(self).map_err(|e| Fault::Corrupt(e.to_string()))?;
+        Ok((subject, line))
+    }
     /// The kind of what the core told.
     pub fn kind_of(happening: &Happening) -> EventKind {
         match happening {

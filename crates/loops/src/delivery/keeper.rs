@@ -330,7 +330,8 @@ impl Delivery {
             }
         };
         let changes = self.book.look(now, self.generation, found, seen);
-        for event in store::events_of(&changes, &self.parts.name, now) {
+        for change in &changes {
+            let event = Event::of_change(change, &self.parts.name, now);
             event.log();
             self.events.push(event);
         }

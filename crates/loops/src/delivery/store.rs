@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use mesh_sdk::ConsumerName;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
-use mesh_sdk::decide::conditions::Change;
-use mesh_sdk::event::{Event, EventKind};
+use mesh_sdk::event::Event;
 use mesh_sdk::harness::{LoopRecord, StoreFault};
-use mesh_sdk::{ConsumerName, Time};
 
 use super::keeper::sign;
 use super::record::Record;
@@ -98,40 +97,12 @@ pub(super) async fn save(bus: &dyn Bus, all: &mut BTreeMap<Key, Stored>) -> Resu
     Ok(())
 }
 
-/// What became of conditions, as lines of the history.
-pub(super) fn events_of(changes: &[Change], owner: &str, now: Time) -> Vec<Event> {
-    let line = |change: &Change| {
-        let (kind, condition) = match change {
-            Change::Raised(condition) => (EventKind::Raised, condition),
-            Change::Changed(condition) => (EventKind::Changed, condition),
-            Change::Cleared(condition) => (EventKind::Cleared, condition),
-        };
-        let subject = &condition.id.subject;
-        let (provider, consumer) = subject.split_once('/').unwrap_or((subject, ""));
-        Event {
-            at: now,
-            kind,
-            owner: owner.to_owned(),
-            provider: provider.to_owned(),
-            consumer: consumer.to_owned(),
-            detail: format!("{}: {}", condition.id.kind, condition.message),
-            count: 1,
-        }
-    };
-    changes.iter().map(line).collect()
-}
-
 /// Puts lines into the history. They wait if it cannot be written.
 pub(super) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
     if events.is_empty() {
         return Ok(());
     }
-    let mut lines = Vec::with_capacity(events.len());
-    for event in events.iter() {
-        let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
-        let line = serde_json::to_string(event).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        lines.push((subject, line));
-    }
+    let lines = events.iter().map(Event::line).collect::<Result<_, _>>()?;
     bus.append(lines).await?;
     events.clear();
     Ok(())

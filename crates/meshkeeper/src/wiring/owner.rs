@@ -7,7 +7,7 @@ use mesh_sdk::book::Book;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Kept, Seen};
-use mesh_sdk::event::{Event, EventKind};
+use mesh_sdk::event::Event;
 use mesh_sdk::{ConsumerName, ProviderName};
 
 use super::member;
@@ -259,38 +259,13 @@ pub(super) async fn tell(
 
 /// Changes of conditions as events.
 pub(super) fn events(owner: &str, now: Time, changes: &[Change]) -> Vec<Event> {
-    let event = |change: &Change| {
-        let (kind, condition) = match change {
-            Change::Raised(condition) => (EventKind::Raised, condition),
-            Change::Changed(condition) => (EventKind::Changed, condition),
-            Change::Cleared(condition) => (EventKind::Cleared, condition),
-        };
-        let (provider, consumer) = condition
-            .id
-            .subject
-            .split_once('/')
-            .unwrap_or((&condition.id.subject, ""));
-        Event {
-            at: now,
-            kind,
-            owner: owner.to_owned(),
-            provider: provider.to_owned(),
-            consumer: consumer.to_owned(),
-            detail: format!("{}: {}", condition.id.kind, condition.message),
-            count: 1,
-        }
-    };
+    let event = |change| Event::of_change(change, owner, now);
     changes.iter().map(event).collect()
 }
 
 /// Adds events to the history.
 pub(super) async fn append(bus: &dyn Bus, events: &[Event]) -> Result<(), Fault> {
-    let mut lines = Vec::new();
-    for event in events {
-        let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
-        let line = serde_json::to_string(event).map_err(|e| Fault::Corrupt(e.to_string()))?;
-        lines.push((subject, line));
-    }
+    let lines: Vec<_> = events.iter().map(Event::line).collect::<Result<_, _>>()?;
     if lines.is_empty() {
         Ok(())
     } else {

@@ -214,9 +214,7 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
 
 /// Puts an event into the history.
 pub async fn note(bus: &dyn Bus, event: &Event) -> Result<(), Fault> {
-    let subject = Key::of(&[event.kind.as_str(), &event.provider, &event.consumer]);
-    let line = serde_json::to_string(event).map_err(|error| Fault::Corrupt(error.to_string()))?;
-    bus.append(vec![(subject, line)]).await
+    bus.append(vec![event.line()?]).await
 }
 
 fn names(subject: &Subject) -> (String, String) {
