@@ -106,14 +106,15 @@ fn role(row: &Row) -> Result<(String, Role), Error> {
     Ok((column(row, 1, WHAT)?, role))
 }
 
-/// The roles of these names.
+/// The roles of these names. As a set and not by `= ANY`: the server compares each role with the whole list
+/// where it does not know the list as it plans, and 10,000 with 10,000 takes 0.4 s.
 pub(super) async fn named(
     session: &Session,
     names: &[&str],
 ) -> Result<HashMap<String, Role>, Error> {
     by(
         session,
-        "a.rolname::text = ANY($1)",
+        "a.rolname::text IN (SELECT unnest($1))",
         &[(&names, Type::TEXT_ARRAY)],
     )
     .await
