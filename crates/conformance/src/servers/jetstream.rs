@@ -18,7 +18,7 @@ const PROGRAM: Program = Program {
     on_path: None,
 };
 /// A server that takes longer to be of use has failed.
-const READY: Duration = Duration::from_secs(150);
+const READY: Duration = Duration::from_secs(60);
 
 /// How to start them.
 #[derive(Debug, Clone)]
