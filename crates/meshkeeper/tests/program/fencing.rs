@@ -25,7 +25,7 @@ fn manifest(nats: &Nats, port: u16, consumers: &[&str]) -> String {
 }
 
 fn well(lab: &Lab) {
-    until("the picture is well", 120, || match lab.mesh(&["status"]) {
+    until("the picture is well", 30, || match lab.mesh(&["status"]) {
         ran if ran.code == 0 => Ok(()),
         ran => Err(ran),
     });

@@ -21,7 +21,7 @@ fn daemon(lab: &Lab, redis: &Redis, lines: &str, consumers: &[&str]) -> crate::l
 
 /// Waits until the picture is well.
 pub(crate) fn settled(lab: &Lab) {
-    until("the picture is well", 120, || {
+    until("the picture is well", 30, || {
         let ran = lab.mesh(&["status", "--json"]);
         match ran.code {
             0 => Ok(()),
