@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use mesh_loops::delivery::decide::Shows;
 use mesh_loops::delivery::format::{Format, Reader};
 use mesh_loops::delivery::hook::Hook;
-use mesh_loops::delivery::order::{Has, Order, Readable, Target, default_values};
+use mesh_loops::delivery::order::{Has, Order, Target};
 use mesh_loops::delivery::place::Place;
 use mesh_loops::delivery::record::Record;
 use mesh_loops::delivery::template::Word;
@@ -96,22 +96,10 @@ impl Scene {
         fs::read_to_string(self.file()).unwrap_or_default()
     }
     fn order(&self) -> Order {
-        let providers = BTreeSet::from([ProviderName::new("cache").expect("name")]);
-        Order {
-            consumer: web(),
-            target: Target::Place(Place::File(self.file(), Format::Env(Reader::ALL.to_vec()))),
-            readers: Readable {
-                mode: 0o600,
-                user: None,
-                group: None,
-            },
-            values: default_values(&providers),
-            lenient: true,
-            providers,
-            hook: None,
-            shows: Shows::Nothing,
-            says: None,
-        }
+        let format = Format::Env(Reader::ALL.to_vec());
+        let target = Target::Place(Place::File(self.file(), format));
+        let cache = ProviderName::new("cache").expect("name");
+        Order::new(web(), target, BTreeSet::from([cache]))
     }
     fn hooked(&self, script: &str) -> Order {
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();

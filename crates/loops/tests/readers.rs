@@ -202,7 +202,7 @@ fn each_reader_reads_every_hostile_value_as_it_is_or_is_named_as_who_cannot() {
             Reader::Systemd => &["a\r\nb", "x\u{1}y", "x\u{7f}y"],
             Reader::Shell => &[],
             Reader::Docker => &["a\n", "a\nb", "a\r\nb"],
-            Reader::Dotenv => &["a\r\nb", "a${HOME}b", "it's $5", "it's `so`"],
+            Reader::Dotenv => &["a\r\nb", "a${HOME}b", "end\\", "it's $5", "it's `so`"],
         };
         assert_eq!(refused, expected, "{reader}");
     }
@@ -215,6 +215,7 @@ fn readers_that_quote_agree_on_nearly_everything_and_bash_reads_as_dash_does() {
     let expected = [
         "a\r\nb",
         "a${HOME}b",
+        "end\\",
         "it's $5",
         "it's `so`",
         "x\u{1}y",

@@ -326,6 +326,20 @@ pub struct Fact {
     pub final_at_once: bool,
 }
 
+impl Fact {
+    /// One that a single look proves, with the type's own cure.
+    pub fn at_once(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Self {
+        Self {
+            kind,
+            subject: subject.to_owned(),
+            reason,
+            message,
+            action: None,
+            final_at_once: true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! C-1: every type has its meaning and its cure.

@@ -36,13 +36,8 @@ pub(super) fn of<'r>(records: impl Iterator<Item = &'r Record>, now: Time) -> Ve
     }
     let facts = folded
         .into_iter()
-        .map(|((subject, kind), (reason, texts))| Fact {
-            kind,
-            subject,
-            reason,
-            message: texts.join("; "),
-            action: None,
-            final_at_once: true,
+        .map(|((subject, kind), (reason, texts))| {
+            Fact::at_once(kind, &subject, reason, texts.join("; "))
         });
     facts.collect()
 }

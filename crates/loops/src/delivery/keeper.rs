@@ -14,7 +14,6 @@ use mesh_sdk::decide::{Summary, backoff};
 use mesh_sdk::event::{Event, EventKind};
 use mesh_sdk::harness::skeleton::{Declared, Loop};
 use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
-use mesh_sdk::mark::keyed;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
 
@@ -69,8 +68,8 @@ pub struct Parts {
 pub enum Told {
     /// What the manifest asks for, whole; its generation.
     Orders(Vec<Order>, u64),
-    /// These consumers' credentials may have changed.
-    Look,
+    /// Somebody asks for a pass; the number of the request.
+    Pass(u64),
     /// A person says that a consumer has taken a version up.
     Taken(ConsumerName, Version),
 }
@@ -106,6 +105,8 @@ pub struct Delivery {
     events: Vec<Event>,
     /// So many passes in a row somebody waited.
     waited: u32,
+    /// The newest request for a pass.
+    asked: u64,
 }
 
 impl Delivery {
@@ -123,6 +124,7 @@ impl Delivery {
             beat: beat.map(|entry| entry.rev),
             events: Vec::new(),
             waited: 0,
+            asked: 0,
             parts,
         })
     }
@@ -345,6 +347,7 @@ impl Delivery {
             next_pass: Some(next_at),
             summary,
             generation: self.generation,
+            answered_request: self.asked,
             ..LoopRecord::default()
         };
         self.beat = store::beat(bus.as_ref(), &self.parts.name, &record, self.beat).await?;
@@ -373,7 +376,7 @@ impl Loop for Delivery {
     fn hear(&mut self, word: Told) -> bool {
         match word {
             Told::Orders(orders, generation) => self.set_orders(orders, generation),
-            Told::Look => {}
+            Told::Pass(number) => self.asked = self.asked.max(number),
             Told::Taken(consumer, version) => {
                 let now = self.parts.clock.now();
                 let of = self.kept.values_mut().map(|stored| &mut stored.record);
@@ -540,15 +543,4 @@ fn count(asked: &Asked, found: &Found, summary: &mut Summary) {
         (Asked::Ready(_), Found::Absent | Found::Loose | Found::Other) => summary.lost += 1,
         _ => summary.unknown += 1,
     }
-}
-
-/// The sign under which a place is kept: keys hold no paths.
-pub(super) fn sign(place: &str) -> String {
-    let key = Secret::from("place");
-    let digest = keyed(&key, b"delivery", &[place.as_bytes()]);
-    digest
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -57,6 +57,17 @@ pub struct Readable {
     pub group: Option<Owner>,
 }
 
+impl Default for Readable {
+    /// Whose process writes them, and nobody else.
+    fn default() -> Self {
+        Self {
+            mode: 0o600,
+            user: None,
+            group: None,
+        }
+    }
+}
+
 impl Readable {
     /// With this host's numbers.
     pub fn access(&self) -> Result<Access, OwnerFault> {
@@ -99,6 +110,22 @@ pub struct Made {
 }
 
 impl Order {
+    /// Everything that these providers give, to a place where nobody but the writer reads it and nobody is
+    /// told.
+    pub fn new(consumer: ConsumerName, target: Target, providers: BTreeSet<ProviderName>) -> Self {
+        Self {
+            consumer,
+            target,
+            readers: Readable::default(),
+            values: default_values(&providers),
+            lenient: true,
+            providers,
+            hook: None,
+            shows: Shows::Nothing,
+            says: None,
+        }
+    }
+
     /// What is to be delivered now. `key` is the installation's key of digests.
     pub fn make(&self, has: &HashMap<ProviderName, Has>, key: &Secret) -> Made {
         let nothing = |asked| Made {
@@ -215,25 +242,12 @@ mod tests {
     }
 
     fn order(providers: &[&str]) -> Order {
-        let providers: BTreeSet<_> = providers.iter().map(|p| name(p)).collect();
-        Order {
-            consumer: ConsumerName::new("web").expect("name"),
-            target: Target::Place(Place::File(
-                "/x/web.env".into(),
-                Format::Env(Reader::ALL.to_vec()),
-            )),
-            readers: Readable {
-                mode: 0o600,
-                user: None,
-                group: None,
-            },
-            values: default_values(&providers),
-            lenient: true,
-            providers,
-            hook: None,
-            shows: Shows::Nothing,
-            says: None,
-        }
+        let format = Format::Env(Reader::ALL.to_vec());
+        Order::new(
+            ConsumerName::new("web").expect("name"),
+            Target::Place(Place::File("/x/web.env".into(), format)),
+            providers.iter().map(|p| name(p)).collect(),
+        )
     }
 
     fn credentials(password: &str) -> Has {

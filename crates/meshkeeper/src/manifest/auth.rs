@@ -126,7 +126,7 @@ fn env(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Option<SecretRef
 }
 
 /// A path, taken from the manifest's folder.
-fn path(
+pub(super) fn path(
     base: &Path,
     fields: &Fields<'_, '_>,
     key: &str,

@@ -14,6 +14,7 @@ use mesh_loops::delivery::template::Template;
 use mesh_sdk::{ConsumerName, ProviderName};
 use toml::de::DeValue;
 
+use super::auth;
 use super::fields::{Fields, Item, quoted, wrong_type};
 use super::units;
 use crate::errors::Problem;
@@ -140,13 +141,10 @@ fn path(
     key: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<PathBuf> {
-    let text = fields.text(key, "a path in quotes", problems)?;
-    let path = base.join(text.get_ref());
-    if text.get_ref().contains('\0') || path.file_name().is_none() {
-        problems.push(Problem::error(
-            text.span(),
-            format!("`{key}` names no file"),
-        ));
+    let path = auth::path(base, fields, key, problems)?;
+    if path.file_name().is_none() {
+        let what = format!("`{key}` names no file");
+        problems.push(Problem::error(fields.span_of(key), what));
         return None;
     }
     Some(path)
@@ -267,7 +265,7 @@ fn wrong_name(name: &str, target: Option<&Target>) -> Option<&'static str> {
 }
 
 fn readable(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Readable {
-    let mut mode = 0o600;
+    let mut mode = Readable::default().mode;
     if let Some(text) = fields.text("mode", "a mode in quotes, as in \"0640\"", problems) {
         match u32::from_str_radix(text.get_ref(), 8) {
             Ok(given) if given & !0o777 == 0 && given & 0o400 != 0 => mode = given,

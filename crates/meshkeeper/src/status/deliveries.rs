@@ -1,7 +1,6 @@
 //! Places that credentials are brought to, as delivery knows them.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use mesh_loops::delivery::read_all;
 use mesh_loops::delivery::record::{Record, Since, Why};
@@ -10,10 +9,8 @@ use mesh_sdk::harness::{LoopRecord, StoreFault};
 use mesh_sdk::{ConsumerName, Time};
 use serde::Serialize;
 
-use super::{LoopView, rfc3339_option};
-
-/// A delivery loop looks so often.
-const PERIOD: Duration = Duration::from_secs(60);
+use super::{LoopView, record, rfc3339_option};
+use crate::wiring::delivery;
 
 /// One place.
 #[derive(Debug, Clone, Serialize)]
@@ -86,16 +83,14 @@ pub(super) async fn loops(
     let hosts: BTreeSet<String> = records.map(|record| record.host).collect();
     let mut loops = Vec::new();
     for host in hosts {
-        let name = crate::wiring::delivery::name_of(&host);
-        let Some(entry) = bus.get(Bucket::Loop, &Key::of(&[&name])).await? else {
+        let name = delivery::name_of(&host);
+        let Some(record) = record(bus, &name).await? else {
             continue;
         };
-        let record: LoopRecord = serde_json::from_slice(&entry.value)
-            .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))?;
         let next_pass = record.next_pass.filter(|_| daemon);
         let state = match next_pass {
             None => "stopped",
-            Some(at) if now > at + PERIOD * 2 => "late",
+            Some(at) if now > at + delivery::PERIOD * 2 => "late",
             Some(_) => "running",
         };
         let view = LoopView {

@@ -19,7 +19,7 @@ pub use conditions::conditions;
 pub use deliveries::{DeliveryView, deliveries};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
-    records,
+    record, records,
 };
 pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
 

@@ -230,14 +230,19 @@ pub async fn records(
 ) -> Result<Vec<Option<LoopRecord>>, Fault> {
     let mut records = Vec::with_capacity(provider.loops.len());
     for name in &provider.loops {
-        let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
-        let read = entry.map(|entry| {
-            serde_json::from_slice(&entry.value)
-                .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))
-        });
-        records.push(read.transpose()?);
+        records.push(record(bus, name).await?);
     }
     Ok(records)
+}
+
+/// What one loop keeps.
+pub async fn record(bus: &dyn Bus, name: &str) -> Result<Option<LoopRecord>, Fault> {
+    let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
+    let parse = |entry: mesh_sdk::bus::Entry| {
+        serde_json::from_slice(&entry.value)
+            .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))
+    };
+    entry.map(parse).transpose()
 }
 
 /// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times

@@ -54,13 +54,10 @@ impl Alive {
     /// That the monitor could not be told, once that is more than chance.
     pub fn untold(&self) -> Option<Fact> {
         let state = self.state();
-        (state.failures >= FAILURES).then(|| Fact {
-            kind: ConditionType::AliveUntold,
-            subject: "monitor".to_owned(),
-            reason: Reason::CallFailed,
-            message: format!("{} times in a row: {}", state.failures, state.why),
-            action: None,
-            final_at_once: true,
+        (state.failures >= FAILURES).then(|| {
+            let message = format!("{} times in a row: {}", state.failures, state.why);
+            let kind = ConditionType::AliveUntold;
+            Fact::at_once(kind, "monitor", Reason::CallFailed, message)
         })
     }
     fn note(&self, told: Result<(), String>) {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::delivery::{self, Delivering};
+use super::delivery::Delivering;
 use super::fleet::{self, Common, OpenFault};
 use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
@@ -323,18 +323,20 @@ impl Daemon {
                 running.wish(own).await;
             }
         }
-        self.deliver().await?;
+        self.deliver(&said).await?;
         self.look(&built, manifest).await
     }
 
     /// What is to be delivered on this host may be another now, or have changed.
-    async fn deliver(&mut self) -> Result<(), RunFault> {
+    async fn deliver(&mut self, said: &Said) -> Result<(), RunFault> {
         let with = (self.clock, Arc::clone(&self.scrubber));
         let (installation, manifest) = (&self.installation, &self.manifest);
         let delivering = &mut self.delivering;
-        Ok(delivering
+        delivering
             .take(installation, manifest, with, self.generation)
-            .await?)
+            .await?;
+        delivering.hear(said).await;
+        Ok(())
     }
 
     async fn look(&mut self, built: &Built, manifest: &Manifest) -> Result<(), RunFault> {
@@ -494,9 +496,7 @@ impl Daemon {
         } else {
             said
         };
-        for told in delivery::said(said.words()) {
-            self.delivering.hear(told).await;
-        }
+        self.delivering.hear(&said).await;
         let said = Arc::new(said);
         for running in self.loops.values().flat_map(|seats| &seats.running) {
             running.words(Arc::clone(&said)).await;

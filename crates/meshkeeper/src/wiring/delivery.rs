@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mesh_loops::delivery::order::{Has, Order};
 use mesh_loops::delivery::record::Version;
-use mesh_loops::delivery::template::Word;
+use mesh_loops::delivery::template;
 use mesh_loops::delivery::{Delivery, Is, Looked, Parts, Source, Told};
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::clock::Clock;
@@ -25,11 +25,12 @@ use super::needed;
 use super::oneshot::read_lock;
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::services::{host_and_port, services, url};
-use super::shapes::Word as Said;
+use super::shapes::Word;
+use super::words::Said;
 use crate::manifest::{Manifest, Needed};
 
 /// How often places are looked at.
-const PERIOD: Duration = Duration::from_secs(60);
+pub const PERIOD: Duration = Duration::from_secs(60);
 /// Waiting words at the loop's door.
 const DOOR: usize = 16;
 /// The name of its loop on a host.
@@ -37,20 +38,20 @@ pub fn name_of(host: &str) -> String {
     format!("delivery/{host}")
 }
 
-/// What people said about deliveries, as the loop hears it. Hearing it again changes nothing.
-pub fn said<'s>(words: impl Iterator<Item = &'s Said>) -> Vec<Told> {
-    let taken = words.filter_map(|word| match word {
-        Said::Taken {
+/// What people said, as far as it is about deliveries. Hearing it again changes nothing.
+pub fn said(said: &Said) -> Vec<Told> {
+    let mut told = vec![Told::Pass(said.pass())];
+    for word in said.words() {
+        if let Word::Taken {
             consumer, versions, ..
-        } => Some((consumer, versions)),
-        _ => None,
-    });
-    let each = taken.flat_map(|(consumer, versions)| {
-        versions
-            .iter()
-            .map(|version| Told::Taken(consumer.clone(), Version(version.clone())))
-    });
-    each.collect()
+        } = word
+        {
+            let version =
+                |version: &String| Told::Taken(consumer.clone(), Version(version.clone()));
+            told.extend(versions.iter().map(version));
+        }
+    }
+    told
 }
 
 /// What is to be delivered on this host.
@@ -124,12 +125,10 @@ impl Applied {
         // A person may have said that it is to be taken over exactly, which the manifest does not say.
         let key = self.secrets.digest_key();
         let asked = [false, true].map(|exact| {
-            let needed = if exact {
-                needed.adopting(true)
-            } else {
-                needed.adopting(false)
-            };
-            needed.wish(Some(password.clone()), key).digest()
+            needed
+                .adopting(exact)
+                .wish(Some(password.clone()), key)
+                .digest()
         });
         let several = provider.nodes.len() > 1;
         for node in &provider.nodes {
@@ -155,11 +154,11 @@ fn words(
     needed: &Needed,
     password: &Secret,
     text: &str,
-) -> BTreeMap<Word, Secret> {
+) -> BTreeMap<template::Word, Secret> {
     let login = needed.login.as_str();
     let mut words = BTreeMap::from([
-        (Word::User, Secret::from(login)),
-        (Word::Password, password.clone()),
+        (template::Word::User, Secret::from(login)),
+        (template::Word::Password, password.clone()),
     ]);
     let provider = manifest.providers.get(&needed.provider);
     let address =
@@ -168,16 +167,16 @@ fn words(
         return words;
     };
     if let Some(url) = url(&address, login, text) {
-        words.insert(Word::Url, Secret::from(url));
+        words.insert(template::Word::Url, Secret::from(url));
     }
     if let Some((host, port)) = host_and_port(&address.0) {
-        words.insert(Word::Host, Secret::from(host));
+        words.insert(template::Word::Host, Secret::from(host));
         if let Some(port) = port {
-            words.insert(Word::Port, Secret::from(port));
+            words.insert(template::Word::Port, Secret::from(port));
         }
     }
     if !address.1.is_empty() {
-        words.insert(Word::Name, Secret::from(address.1));
+        words.insert(template::Word::Name, Secret::from(address.1));
     }
     words
 }
@@ -304,10 +303,12 @@ impl Delivering {
         );
         Ok(())
     }
-    /// A word that people said.
-    pub async fn hear(&self, told: Told) {
+    /// Hands on what people said.
+    pub async fn hear(&self, words: &Said) {
         if let Some(running) = &self.running {
-            drop(running.door.send(Message::Word(told)).await);
+            for told in said(words) {
+                drop(running.door.send(Message::Word(told)).await);
+            }
         }
     }
     /// Lets it finish its step, and waits for that.

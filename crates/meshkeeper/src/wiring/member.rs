@@ -6,7 +6,7 @@ use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::Seen;
 
-use super::owner::{fact, look_through, tell};
+use super::owner::{look_through, tell};
 use super::shapes::WishHead;
 
 /// The class of its owner's name on the bus: `member/HOST`.
@@ -35,7 +35,7 @@ impl Member {
         let (host, lead) = (&self.host, head.host.as_deref().unwrap_or("another host"));
         Fact {
             final_at_once: false,
-            ..fact(
+            ..Fact::at_once(
                 ConditionType::ManifestDiffers,
                 host,
                 Reason::Unexplained,
@@ -49,7 +49,7 @@ impl Member {
     /// Its manifest cannot be read.
     pub(super) fn unreadable(&self, why: &str) -> Fact {
         let message = format!("on {}: {why}", self.host);
-        fact(
+        Fact::at_once(
             ConditionType::WishUnreadable,
             &self.host,
             Reason::Malformed,

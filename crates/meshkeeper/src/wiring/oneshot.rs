@@ -85,7 +85,7 @@ pub async fn apply(
         Arc::clone(&scrubber),
         Vec::new(),
     );
-    let told = delivery::said(said.words());
+    let told = delivery::said(&said);
     let current = read_lock(&manifest);
     let mut pass = Pass {
         common,

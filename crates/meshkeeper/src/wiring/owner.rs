@@ -23,17 +23,6 @@ pub struct WishOwner {
     book: Book,
 }
 
-pub(super) fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
-    Fact {
-        kind,
-        subject: subject.to_owned(),
-        reason,
-        message,
-        action: None,
-        final_at_once: true,
-    }
-}
-
 impl WishOwner {
     /// Opens its book.
     pub async fn open(bus: &dyn Bus) -> Result<Self, Fault> {
@@ -54,10 +43,10 @@ impl WishOwner {
         for (provider, closed) in without_loop {
             let message = format!("nobody looks after it: {}", closed.why);
             let subject = provider.as_str();
-            facts.push(fact(closed.kind, subject, closed.reason, message));
+            facts.push(Fact::at_once(closed.kind, subject, closed.reason, message));
         }
         if let Some(why) = replaced {
-            facts.push(fact(
+            facts.push(Fact::at_once(
                 ConditionType::BusReplaced,
                 "store",
                 Reason::EpochChanged,
@@ -67,7 +56,7 @@ impl WishOwner {
         if let BusChoice::Nats(bus) = &manifest.bus
             && bus.dangerously_plain
         {
-            facts.push(fact(
+            facts.push(Fact::at_once(
                 ConditionType::TlsUnverified,
                 "bus",
                 Reason::AsDeclared,
@@ -81,7 +70,7 @@ impl WishOwner {
         for (consumer, why) in undelivered {
             let subject = format!("delivery/{consumer}");
             let message = format!("nothing is delivered by that table: {}", why.join("; "));
-            facts.push(fact(
+            facts.push(Fact::at_once(
                 ConditionType::Refused,
                 &subject,
                 Reason::RefusedValue,
@@ -98,7 +87,7 @@ impl WishOwner {
                 };
                 let message = format!("the connection is made {what}, as the manifest says");
                 let subject = provider.name.as_str();
-                facts.push(fact(
+                facts.push(Fact::at_once(
                     ConditionType::TlsUnverified,
                     subject,
                     Reason::AsDeclared,
@@ -122,7 +111,7 @@ impl WishOwner {
                     known.addresses.join(", ")
                 );
                 let subject = known.provider.as_str();
-                facts.push(fact(
+                facts.push(Fact::at_once(
                     ConditionType::ProviderGone,
                     subject,
                     Reason::SubjectRetired,
@@ -135,7 +124,7 @@ impl WishOwner {
 
     /// The manifest could not be read: the last good wish stays in force.
     pub fn unreadable(why: &str) -> Fact {
-        fact(
+        Fact::at_once(
             ConditionType::WishUnreadable,
             "manifest",
             Reason::Malformed,

@@ -324,14 +324,8 @@ fn entry(
 }
 
 fn fact(kind: ConditionType, needed: &Needed, reason: Reason, message: String) -> Fact {
-    Fact {
-        kind,
-        subject: format!("{}/{}", needed.provider, needed.consumer),
-        reason,
-        message,
-        action: None,
-        final_at_once: true,
-    }
+    let subject = format!("{}/{}", needed.provider, needed.consumer);
+    Fact::at_once(kind, &subject, reason, message)
 }
 
 fn fingerprint(built: &Built) -> String {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::lab::{Lab, Up, run};
 use crate::redis::Redis;
-use crate::shared::{Nats, host, manifest};
+use crate::shared::{BY_BOOTSTRAP, Nats, by_password, host, manifest};
 use crate::wait::{until, until_true};
 
 const QUICK: &str = "verify_every = \"1s\"";
@@ -178,20 +178,10 @@ fn lent(redis: &Redis) -> (Nats, Lab) {
         admin: Some(("admin".to_owned(), "admin-password".to_owned())),
         ..JetOptions::default()
     });
-    lab.write("loops.password", "loops-password\n");
-    lab.write("bootstrap.password", "bootstrap-password\n");
-    let port = nats.cluster.ports()[0];
-    let bus = format!(
-        "[mesh.bus]\nurl = \"nats://127.0.0.1:{port}\"\nuser = \"loops\"\npassword = {{ file = \"loops.password\" }}"
-    );
+    let bus = by_password(&lab, &nats);
     lab.manifest(&manifest(&bus, redis, QUICK, &["web", "api"]));
-    let by = [
-        "--user",
-        "bootstrap",
-        "--password-file",
-        "bootstrap.password",
-    ];
-    lab.mesh(&[&["bus", "bootstrap"][..], &by].concat()).ends(0);
+    lab.mesh(&[&["bus", "bootstrap"][..], &BY_BOOTSTRAP].concat())
+        .ends(0);
     (nats, lab)
 }
 

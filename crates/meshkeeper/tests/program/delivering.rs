@@ -128,6 +128,25 @@ fn h14_a_daemon_brings_what_is_new_and_changed_runs_the_hook_and_repairs() {
     );
 }
 
+/// Who asks a daemon for the pass waits for its delivery, too, and not for one that is not there.
+#[test]
+fn b4_the_pass_of_a_daemon_brings_what_was_lost_before_apply_ends() {
+    let (lab, redis) = (Lab::new(), Redis::start());
+    lab.manifest(&manifest(&redis, "env_file = \"web.env\""));
+    lab.mesh(&["apply"]).ends(0);
+    let before = read(&lab, "web.env");
+    let mut up = lab.up(&[]);
+    lab.mesh(&["apply"]).ends(0).warns("a daemon runs here");
+    for _ in 0..2 {
+        fs::remove_file(lab.path().join("web.env")).expect("remove");
+        lab.mesh(&["apply"]).ends(0);
+        assert_eq!(read(&lab, "web.env"), before);
+    }
+    lab.manifest(&cache(&redis, "", ["web"]));
+    lab.mesh(&["apply"]).ends(0);
+    up.stop();
+}
+
 #[test]
 fn c7_a_person_says_that_it_has_it_and_only_what_lies_there() {
     let (lab, redis) = (Lab::new(), Redis::start());

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::lab::Lab;
 use crate::redis::Redis;
 use crate::restarting::settled;
-use crate::shared::{Nats, bring_key, first, host, joined, manifest};
+use crate::shared::{BY_BOOTSTRAP, Nats, bring_key, by_password, first, host, joined, manifest};
 use crate::wait::until;
 
 fn files(lab: &Lab) -> Vec<String> {
@@ -193,24 +193,14 @@ fn b3_with_the_printed_permissions_all_works_and_no_more_is_allowed() {
         admin: Some(("admin".to_owned(), "admin-password".to_owned())),
         ..JetOptions::default()
     });
-    lab.write("loops.password", "loops-password\n");
-    lab.write("bootstrap.password", "bootstrap-password\n");
-    let port = nats.cluster.ports()[0];
-    let bus = format!(
-        "[mesh.bus]\nurl = \"nats://127.0.0.1:{port}\"\nuser = \"loops\"\npassword = {{ file = \"loops.password\" }}"
-    );
+    let bus = by_password(&lab, &nats);
     lab.manifest(&manifest(&bus, &redis, "", &["web"]));
     lab.mesh(&["check"]).ends(0);
     // The loops' login makes no stream.
     let refused = lab.mesh(&["bus", "bootstrap"]).ends(1);
     assert!(!refused.err.contains("loops-password"), "{refused:#?}");
-    let by = [
-        "--user",
-        "bootstrap",
-        "--password-file",
-        "bootstrap.password",
-    ];
-    lab.mesh(&[&["bus", "bootstrap"][..], &by].concat()).ends(0);
+    lab.mesh(&[&["bus", "bootstrap"][..], &BY_BOOTSTRAP].concat())
+        .ends(0);
     lab.mesh(&["apply"]).ends(0);
     let mut up = lab.up(&[]);
     settled(&lab);

@@ -61,6 +61,25 @@ pub(crate) fn manifest(bus: &str, redis: &Redis, lines: &str, consumers: &[&str]
     text
 }
 
+/// The words by which `mesh bus bootstrap` logs in where [`by_password`] was called.
+pub(crate) const BY_BOOTSTRAP: [&str; 4] = [
+    "--user",
+    "bootstrap",
+    "--password-file",
+    "bootstrap.password",
+];
+
+/// Writes the passwords of the loops' login and of bootstrap's into a host's folder. Answers `[mesh.bus]` for it.
+pub(crate) fn by_password(lab: &Lab, nats: &Nats) -> String {
+    for role in ["loops", "bootstrap"] {
+        lab.write(&format!("{role}.password"), &format!("{role}-password\n"));
+    }
+    let port = nats.cluster.ports()[0];
+    format!(
+        "[mesh.bus]\nurl = \"nats://127.0.0.1:{port}\"\nuser = \"loops\"\npassword = {{ file = \"loops.password\" }}"
+    )
+}
+
 /// A host's folder.
 pub(crate) fn host(name: &str) -> Lab {
     let mut lab = Lab::new();

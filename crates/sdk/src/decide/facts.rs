@@ -14,17 +14,6 @@ use crate::error::Class;
 use crate::name::ConsumerName;
 use crate::time::Time;
 
-pub(super) fn fact(kind: ConditionType, subject: &str, reason: Reason, message: String) -> Fact {
-    Fact {
-        kind,
-        subject: subject.to_owned(),
-        reason,
-        message,
-        action: None,
-        final_at_once: true,
-    }
-}
-
 fn reason_of(class: Class) -> Reason {
     match class {
         Class::TimedOut => Reason::TimedOut,
@@ -55,7 +44,12 @@ impl Core {
         }
         if waiting > 0 {
             let message = format!("{waiting} writes wait for a server that takes them");
-            facts.push(fact(T::WaitsForWritable, "", Reason::ReadOnly, message));
+            facts.push(Fact::at_once(
+                T::WaitsForWritable,
+                "",
+                Reason::ReadOnly,
+                message,
+            ));
         }
         facts
     }
@@ -83,11 +77,21 @@ impl Core {
     fn server_facts_into(&self, now: Time, facts: &mut Vec<Fact>) {
         if let (Some(new), Some(old)) = (&self.server.changed_to, &self.server.identity) {
             let message = format!("the server here was {old} and is now {new}; it is only read");
-            facts.push(fact(T::ServerChanged, "", Reason::IdentityChanged, message));
+            facts.push(Fact::at_once(
+                T::ServerChanged,
+                "",
+                Reason::IdentityChanged,
+                message,
+            ));
         }
         let seen = self.seen.as_ref();
         if let Some(why) = seen.and_then(|s| s.forgets.as_ref()) {
-            facts.push(fact(T::NotDurable, "", Reason::NoPersistence, why.clone()));
+            facts.push(Fact::at_once(
+                T::NotDurable,
+                "",
+                Reason::NoPersistence,
+                why.clone(),
+            ));
         }
         self.outstanding_facts(now, facts);
         if let Some(until) = self.paused_until.filter(|at| *at > now) {
@@ -99,7 +103,12 @@ impl Core {
             let slot = &self.slots[*i];
             let message = format!("`{}` had been switched off by somebody", slot.record.login);
             let name = slot.consumer.as_str();
-            facts.push(fact(T::SwitchedOnAgain, name, Reason::Unexplained, message));
+            facts.push(Fact::at_once(
+                T::SwitchedOnAgain,
+                name,
+                Reason::Unexplained,
+                message,
+            ));
         }
     }
 
@@ -113,7 +122,7 @@ impl Core {
             } else {
                 Reason::Unexplained
             };
-            facts.push(fact(ConditionType::MassLoss, "", reason, message));
+            facts.push(Fact::at_once(ConditionType::MassLoss, "", reason, message));
         }
     }
 
@@ -132,12 +141,18 @@ impl Core {
             facts.push(silent_fact(T::LookUnknown, name, unknown, now));
         }
         if let SecretState::Lost(why) = &wanted.secret {
-            facts.push(fact(T::SecretLost, name, Reason::NoVersion, why.clone()));
+            facts.push(Fact::at_once(
+                T::SecretLost,
+                name,
+                Reason::NoVersion,
+                why.clone(),
+            ));
         }
         if record.taken == Some(wanted.digest) {
             facts.push(taken_fact(slot, wanted));
         }
-        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
+        let mut push =
+            |kind, reason, message| facts.push(Fact::at_once(kind, name, reason, message));
         if !wanted.enabled && !slot.consumer.is_canary() {
             let message = format!("`{}` is kept switched off", record.login);
             push(T::DisabledOnPurpose, Reason::AsDeclared, message);
@@ -148,7 +163,8 @@ impl Core {
     fn trouble(&self, slot: &Slot, facts: &mut Vec<Fact>) {
         let name = slot.consumer.as_str();
         let record = &slot.record;
-        let mut push = |kind, reason, message| facts.push(fact(kind, name, reason, message));
+        let mut push =
+            |kind, reason, message| facts.push(Fact::at_once(kind, name, reason, message));
         let every = |n: u32| length(check_interval(&self.settings, n));
         let changed = record.changed.as_deref().unwrap_or("not known how");
         if record.strikes > 0 {
@@ -194,7 +210,7 @@ impl Core {
             let message = format!("{error} (tried {} times)", record.failures);
             facts.push(Fact {
                 final_at_once: !error.class().is_transient(),
-                ..fact(kind, name, reason_of(error.class()), message)
+                ..Fact::at_once(kind, name, reason_of(error.class()), message)
             });
         }
     }
@@ -271,7 +287,7 @@ fn taken_fact(slot: &Slot, wanted: &Wanted) -> Fact {
     });
     Fact {
         action,
-        ..fact(
+        ..Fact::at_once(
             T::LoginTaken,
             name,
             Reason::Exists,
@@ -305,11 +321,11 @@ pub(super) fn silent_fact(
 ) -> Fact {
     let age = now.since(unknown.since).as_secs();
     let message = format!("no answer for {age} s: {}", unknown.why);
-    fact(kind, subject, reason_of(unknown.class), message)
+    Fact::at_once(kind, subject, reason_of(unknown.class), message)
 }
 
 fn paused(subject: &str, until: Time, now: Time) -> Fact {
     let minutes = until.since(now).as_secs().div_ceil(60);
     let message = format!("writes are paused for {minutes} min more");
-    fact(ConditionType::Paused, subject, Reason::ByPerson, message)
+    Fact::at_once(ConditionType::Paused, subject, Reason::ByPerson, message)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::depart::Leaver;
-use super::facts::{fact, length, silent_fact};
+use super::facts::{length, silent_fact};
 use super::slot::Slot;
 use crate::condition::{ConditionType as T, Fact, Reason};
 use crate::time::Time;
@@ -28,7 +28,7 @@ impl Core {
                 "{all} logins would go, and none does: without a canary no list proves anything, and \
                  only a person lets them"
             );
-            facts.push(fact(T::RemovalHeld, "", Reason::NoCanary, message));
+            facts.push(Fact::at_once(T::RemovalHeld, "", Reason::NoCanary, message));
             return;
         }
         let (reason, message) = match self.removals_held(now) {
@@ -48,7 +48,7 @@ impl Core {
             }
             None => return,
         };
-        facts.push(fact(T::RemovalHeld, "", reason, message));
+        facts.push(Fact::at_once(T::RemovalHeld, "", reason, message));
     }
 
     fn list_facts(&self, now: Time, facts: &mut Vec<Fact>) {
@@ -66,7 +66,7 @@ impl Core {
             );
             facts.push(Fact {
                 final_at_once: false,
-                ..fact(T::ListDoubted, "", Reason::Unexplained, message)
+                ..Fact::at_once(T::ListDoubted, "", Reason::Unexplained, message)
             });
         }
         let damaged = self.server.strangers.damaged;
@@ -76,7 +76,7 @@ impl Core {
             );
             facts.push(Fact {
                 final_at_once: false,
-                ..fact(T::MarkDamaged, "", Reason::Unexplained, message)
+                ..Fact::at_once(T::MarkDamaged, "", Reason::Unexplained, message)
             });
         }
     }
@@ -96,7 +96,12 @@ fn leaving_facts(slot: &Slot, now: Time, grace: Duration, facts: &mut Vec<Fact>)
         Some(format!("`{}` should go: {why}", one.login))
     };
     if let Some(message) = told(&stuck) {
-        facts.push(fact(T::RemovalStuck, name, Reason::CallFailed, message));
+        facts.push(Fact::at_once(
+            T::RemovalStuck,
+            name,
+            Reason::CallFailed,
+            message,
+        ));
     }
     let in_use = |one: Leaver<'_>| {
         let used = one.departure.used_since()?;
@@ -111,6 +116,6 @@ fn leaving_facts(slot: &Slot, now: Time, grace: Duration, facts: &mut Vec<Fact>)
         ))
     };
     if let Some(message) = told(&in_use) {
-        facts.push(fact(T::OrphanInUse, name, Reason::InUse, message));
+        facts.push(Fact::at_once(T::OrphanInUse, name, Reason::InUse, message));
     }
 }

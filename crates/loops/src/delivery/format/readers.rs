@@ -143,8 +143,12 @@ fn dotenv(form: Form, value: &str) -> Option<String> {
     unescaped(&decoded, quote)
 }
 
-/// What python-dotenv makes of a text between quotes: `None` where a quote ends it before its end.
+/// What python-dotenv makes of a text between quotes: `None` where a quote ends it before its end. Before 1.2.4 it
+/// took a backslash at the end, escaped or not, for the escape of the closing quote (its `parser.py`).
 fn unescaped(text: &str, quote: char) -> Option<String> {
+    if text.ends_with('\\') {
+        return None;
+    }
     let mut out = String::new();
     let mut signs = text.chars();
     while let Some(c) = signs.next() {

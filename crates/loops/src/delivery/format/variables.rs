@@ -64,7 +64,7 @@ mod tests {
             ("a b", "'a b'"),
             ("a$b", "'a$b'"),
             ("it's", "\"it's\""),
-            ("it's \"so\" \\", "\"it's \\\"so\\\" \\\\\""),
+            ("it's \"so\" \\.", "\"it's \\\"so\\\" \\\\.\""),
             ("a\\\\b", "\"a\\\\\\\\b\""),
         ] {
             assert_eq!(written(value, &QUOTING), Ok(form.to_owned()), "{value:?}");
@@ -80,6 +80,7 @@ mod tests {
     fn who_cannot_take_it_is_named() {
         assert_eq!(written("a b", &Reader::ALL), Err(vec![Reader::Docker]));
         assert_eq!(written("${x}", &QUOTING), Err(vec![Reader::Dotenv]));
+        assert_eq!(written("end\\", &QUOTING), Err(vec![Reader::Dotenv]));
         assert_eq!(written("it's $5", &QUOTING), Err(vec![Reader::Dotenv]));
         assert_eq!(written("a\u{1}b", &QUOTING), Err(vec![Reader::Systemd]));
         assert_eq!(

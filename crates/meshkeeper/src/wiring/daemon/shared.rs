@@ -8,7 +8,7 @@ use std::time::Duration;
 use mesh_sdk::ProviderName;
 use mesh_sdk::Time;
 use mesh_sdk::bus::{Bus, Fault};
-use mesh_sdk::condition::ConditionType;
+use mesh_sdk::condition::{ConditionType, Fact};
 use mesh_sdk::decide::backoff;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use crate::wiring::fleet::Common;
 use crate::wiring::installation::{Claim, Installation};
 use crate::wiring::member::Member;
 use crate::wiring::oneshot::{RunFault, read_lock};
-use crate::wiring::owner::{self, WishOwner};
+use crate::wiring::owner::WishOwner;
 use crate::wiring::publish;
 use crate::wiring::shapes::Closed;
 use crate::wiring::sharing::{Mine, News, Sharing};
@@ -392,7 +392,7 @@ impl Daemon {
         for (provider, closed) in &shared.cannot {
             if shared.others_can.contains(provider) {
                 let why = format!("it is left to other hosts: {}", closed.why);
-                let fact = owner::fact(closed.kind, provider.as_str(), closed.reason, why);
+                let fact = Fact::at_once(closed.kind, provider.as_str(), closed.reason, why);
                 facts.push(shared.member.here(fact));
             }
         }

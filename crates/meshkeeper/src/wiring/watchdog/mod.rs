@@ -299,25 +299,17 @@ fn fact(name: &str, verdict: Verdict) -> Option<Fact> {
             format!("{count} consumers were not asked for three passes, while others were"),
         ),
     };
-    Some(Fact {
-        kind,
-        subject: label(name).to_owned(),
-        reason,
-        message,
-        action: None,
-        final_at_once: true,
-    })
+    Some(Fact::at_once(kind, label(name), reason, message))
 }
 
 fn told_of_nobody(provider: &str, since: Duration) -> Fact {
-    Fact {
-        kind: ConditionType::NobodyHolds,
-        subject: provider.to_owned(),
-        reason: Reason::NoHolder,
-        message: format!("no host has its loops for {} s", since.as_secs()),
-        action: None,
-        final_at_once: true,
-    }
+    let message = format!("no host has its loops for {} s", since.as_secs());
+    Fact::at_once(
+        ConditionType::NobodyHolds,
+        provider,
+        Reason::NoHolder,
+        message,
+    )
 }
 
 /// What a look says of a condition that stands. What could not be told leaves it as it is.

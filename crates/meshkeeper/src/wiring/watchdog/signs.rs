@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use mesh_bus::claim::rules::Stored;
 use mesh_bus::claim::{self, Lease};
 use mesh_sdk::ProviderName;
 use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
@@ -12,8 +13,7 @@ use mesh_sdk::decide::alive::Sign;
 use mesh_sdk::harness::beat::{self, Beat, Pulse, PulseRef};
 use mesh_sdk::harness::{LoopRecord, Observer, PassReport};
 
-use serde::Deserialize;
-
+use crate::status;
 use crate::wiring::shapes::ProviderEntry;
 
 /// The loops of this process, by name. A loop that ended is not among them.
@@ -90,7 +90,7 @@ impl Reader {
                 signs.holders.insert(provider.provider.to_string(), beats);
             }
             for name in &provider.loops {
-                let record = self.record(bus, name).await?;
+                let record = status::record(bus, name).await?;
                 let sign = match pulses.last(name) {
                     Some(beat) => Some(near(&beat, record.as_ref())),
                     None => self
@@ -107,15 +107,6 @@ impl Reader {
             }
         }
         Ok(signs)
-    }
-
-    async fn record(&self, bus: &dyn Bus, name: &str) -> Result<Option<LoopRecord>, Fault> {
-        let entry = bus.get(Bucket::Loop, &Key::of(&[name])).await?;
-        let parse = |entry: mesh_sdk::bus::Entry| {
-            serde_json::from_slice(&entry.value)
-                .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))
-        };
-        entry.map(parse).transpose()
     }
 
     /// A loop of another process, by what it wrote. None: it never did, or `mesh apply` did and no daemon.
@@ -189,10 +180,6 @@ async fn holder(bus: &dyn Bus, provider: &ProviderName) -> Result<Option<Holder>
 }
 
 async fn holder_at(bus: &dyn Bus, key: &Key) -> Result<Option<Holder>, Fault> {
-    #[derive(Deserialize)]
-    struct Stored {
-        holder: Option<serde::de::IgnoredAny>,
-    }
     let Some(entry) = bus.get(Bucket::Loop, key).await? else {
         return Ok(None);
     };

@@ -30,9 +30,11 @@ fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power(
     let leader = runtime.block_on(cluster.leader(STATE)).expect("leader");
     for n in [leader, (leader + 1) % 3, (leader + 2) % 3] {
         runtime.block_on(cluster.stop(n)).expect("stopped");
-        // It stands still for longer than an election takes.
-        let next = cluster.leader_without(STATE, Some(n));
-        runtime.block_on(next).expect("another leads");
+        // It stands still for longer than an election takes, of either stream.
+        for stream in [STATE, LOG] {
+            let next = cluster.leader_without(stream, Some(n));
+            runtime.block_on(next).expect("another leads");
+        }
         mesh.lose();
         // The servers do not notice that soon, and may be without a leader for longer than a lease lasts.
         mesh.whole(&format!("server {n} stands still"), 2 * FAILOVER);
