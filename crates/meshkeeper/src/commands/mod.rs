@@ -19,6 +19,7 @@ mod explain;
 mod import;
 mod init;
 mod loops;
+mod monitor;
 mod online;
 mod plan;
 mod purge;

@@ -1,24 +1,17 @@
 //! `mesh status`: the whole picture on one screen.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
 use mesh_sdk::Time;
 use mesh_sdk::condition::{ConditionType, Severity};
 use mesh_sdk::decide::State;
 
-use super::Context;
 use super::online::{Online, daemon_of, store_fault};
+use super::{Context, monitor};
 use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
 use crate::status::{
     self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, time_text,
 };
-use crate::wiring::health::Health;
-use crate::wiring::installation::{self, Installation, Runner};
-use crate::wiring::watchdog;
 
 /// More provisions than this are shown only where something is amiss.
 const SHOW_ALL: usize = 60;
@@ -29,7 +22,7 @@ const SHOW_AMISS: usize = 200;
 pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     let online = Online::start(cx)?;
     if args.check
-        && let Some(code) = soon(cx, &online)
+        && let Some(code) = monitor::soon(cx, &online)
     {
         return Ok(code);
     }
@@ -58,7 +51,7 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
             .run(status::read_rest(bus, head))
             .map_err(store_fault)?;
         if args.check {
-            return Ok(check(cx, &picture));
+            return Ok(monitor::check(cx, &picture));
         }
         if text {
             show_rest(cx, &picture);
@@ -81,92 +74,8 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     }
 }
 
-/// How long a monitor waits for a bus beyond this machine, where this host's daemon knows an answer of its
-/// own.
-const SOON: Duration = Duration::from_millis(120);
-/// What a daemon knew so long ago says nothing of now.
-const OLD: Duration = Duration::from_secs(60);
-
-/// The one line for monitors where the bus lies beyond this machine and a daemon runs here: by the bus if it
-/// answers soon, else by what the daemon knew last. `None`: no daemon here knows anything.
-fn soon(cx: &Context<'_>, online: &Online) -> Option<u8> {
-    let folder = &cx.settings.data;
-    let known = Health::read(folder).filter(|_| is_daemon(folder))?;
-    let scrubber = Arc::clone(&online.scrubber);
-    let by_bus = async {
-        let (installation, mesh) = Installation::open_to_read(folder, scrubber).await.ok()?;
-        let (bus, now) = (installation.bus.as_ref(), online.clock.now());
-        let daemon = installation.holder().await.ok()?.is_some();
-        let head = status::read_head(bus, mesh.as_str(), now, daemon)
-            .await
-            .ok()?;
-        status::read_rest(bus, head).await.ok()
-    };
-    let picture = online.run(async { tokio::time::timeout(SOON, by_bus).await });
-    if let Ok(Some(picture)) = picture {
-        return Some(check(cx, &picture));
-    }
-    Some(from_folder(cx, &known, online.clock.now()))
-}
-
-fn is_daemon(folder: &Path) -> bool {
-    installation::running(folder) == Some(Runner::Daemon)
-}
-
-fn from_folder(cx: &Context<'_>, known: &Health, now: Time) -> u8 {
-    let (age, tried) = (now.since(known.at), now.since(known.tried));
-    let worst = known.worst.as_ref();
-    let worst = worst.map(|worst| format!("; {worst}")).unwrap_or_default();
-    let (word, code, why) = if known.at == Time::default() {
-        (
-            "UNKNOWN",
-            1,
-            "; the bus did not answer the daemon on this host yet",
-        )
-    } else if tried > OLD {
-        (
-            "UNKNOWN",
-            1,
-            "; the daemon on this host does not look any more",
-        )
-    } else if age > watchdog::EVERY * 3 {
-        ("NOT WELL", EXIT_NOT_WELL, "; the bus does not answer")
-    } else if known.well {
-        ("OK", 0, "")
-    } else {
-        ("NOT WELL", EXIT_NOT_WELL, "")
-    };
-    let (fine, all) = (known.fine, known.all);
-    let ago = ago(Some(known.at), now);
-    cx.printer.answer(&format!(
-        "{word}: {fine} of {all} held on this host, as of {ago}{why}{worst}"
-    ));
-    code
-}
-
-fn code(picture: &Picture) -> u8 {
+pub(super) fn code(picture: &Picture) -> u8 {
     if picture.is_well() { 0 } else { EXIT_NOT_WELL }
-}
-
-/// One line for monitors.
-fn check(cx: &Context<'_>, picture: &Picture) -> u8 {
-    let fine = picture
-        .provisions
-        .iter()
-        .filter(|p| p.state.is_fine())
-        .count();
-    let worst = picture
-        .conditions
-        .iter()
-        .find(|c| c.condition.severity != Severity::Info);
-    let worst = worst.map(|c| format!("; {} {}", c.condition.id.kind, c.condition.id.subject));
-    let word = if picture.is_well() { "OK" } else { "NOT WELL" };
-    let all = picture.provisions.len();
-    cx.printer.answer(&format!(
-        "{word}: {fine} of {all} held{}",
-        worst.unwrap_or_default()
-    ));
-    code(picture)
 }
 
 /// Whether a daemon runs and, where there are several hosts, on which.

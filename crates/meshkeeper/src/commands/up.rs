@@ -182,6 +182,7 @@ async fn open_again(
                 let now = online.clock.now();
                 kept.local.not_opened(now, &fault);
                 if let Some(health) = &kept.health {
+                    health.bus_stands(now, &kept.local.standing());
                     health.tried(now);
                 }
             }

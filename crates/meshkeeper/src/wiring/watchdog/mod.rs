@@ -175,6 +175,9 @@ impl Watchdog {
         let seen = servers.inspect().await;
         let now = self.watched.clock.now();
         self.watched.local.inspected(now, &seen);
+        if let Some(health) = &self.watched.health {
+            health.bus_stands(now, &self.watched.local.standing());
+        }
         // What cannot be written now is kept, and shown by this process.
         drop(
             self.watched
