@@ -97,7 +97,7 @@ pub fn asked_elsewhere(manifest: &Manifest) -> BTreeMap<ProviderName, Vec<Login>
     let mut add = |asked_of: &ProviderName, login: &Login| {
         for provider in sharing.get(asked_of).into_iter().flatten() {
             let logins = elsewhere.entry((*provider).clone()).or_default();
-            logins.extend([login.clone(), login.second()]);
+            logins.push(login.clone());
         }
     };
     for needed in &manifest.provisions {

@@ -93,11 +93,6 @@ impl Consumers<'_> {
             self.problems
                 .push(problem.help("give the consumer another one"));
         }
-        if name.as_ref().is_some_and(ConsumerName::is_second) {
-            let what = format!("`{word}` ends as Meshkeeper names a consumer's second login");
-            self.problems
-                .push(Problem::error(key.span(), what).help("give the consumer another name"));
-        }
         let needs = self.own_keys(word, key, item);
         self.stamp(before, || Scope::Consumer(word.to_owned()));
         if self.spoiled(before) {
