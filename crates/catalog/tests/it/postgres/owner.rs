@@ -300,11 +300,13 @@ async fn r3_two_owners_in_turn_make_and_change_the_same_things() {
             "again wrote something"
         );
 
+        // What was made past that goes to the keeper, and from there to the owner.
+        by("web__b", "SET ROLE NONE; CREATE TABLE stray (i int)").await;
         ours.remove(&turn).await.expect("removed");
         ours.made(&web).await;
         by(
             "web",
-            "ALTER TABLE pooled ADD COLUMN j int; ALTER TABLE again ADD COLUMN j int",
+            "ALTER TABLE pooled ADD COLUMN j int; ALTER TABLE stray ADD COLUMN j int",
         )
         .await;
     }
