@@ -181,7 +181,7 @@ async fn listen(
     let page = web::Page::new(
         Arc::clone(&served.bus),
         (served.mesh.clone(), served.clock, cx.kinds.clone()),
-        passes,
+        (passes, Arc::clone(&served.local)),
         door,
         (web::READERS, stop.clone()),
     );

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::Page;
 use super::access::Who;
-use super::html::{Frame, text};
+use super::html::{Frame, text, weight, when};
 use crate::status::PictureFault;
 
 /// Why there is no page.
@@ -50,14 +50,14 @@ pub(super) fn page(
     match made {
         Ok(body) => Html(frame.around(&body).into_string()).into_response(),
         Err(missing) => {
-            let (code, body) = told(&missing);
+            let (code, body) = told(page, &missing);
             let html = Html(frame.around(&body).into_string());
             (code, html).into_response()
         }
     }
 }
 
-fn told(missing: &Missing) -> (StatusCode, Markup) {
+fn told(page: &Page, missing: &Missing) -> (StatusCode, Markup) {
     match missing {
         Missing::Unknown(what, name) => (
             StatusCode::NOT_FOUND,
@@ -71,7 +71,17 @@ fn told(missing: &Missing) -> (StatusCode, Markup) {
             html! {
                 h1 { "The bus cannot be read" }
                 p { (text(why)) }
-                p { "Nothing is known to be lost by that. This page is asked for again by itself." }
+                ul.conditions {
+                    @for one in page.local.standing() {
+                        li {
+                            (weight(one.severity)) " " (one.id.kind.as_str()) " about " (text(&one.id.subject))
+                            " since " (when(Some(one.since), page.clock.now()))
+                            p { (text(&one.message)) }
+                            p.action { (text(&one.action)) }
+                        }
+                    }
+                }
+                p { "Load this page again; what was known before is not shown as if it were known now." }
             },
         ),
     }

@@ -35,6 +35,7 @@ pub use passes::Passes;
 pub use token::{FILE as TOKEN_FILE, door};
 
 use crate::manifest::Kinds;
+use crate::wiring::watchdog::local::Local;
 use access::Access;
 use snapshot::Snapshots;
 
@@ -54,6 +55,8 @@ pub struct Page {
     pub kinds: Kinds,
     /// The passes of this process.
     pub passes: Arc<Passes>,
+    /// What is known of the bus in this process.
+    pub local: Arc<Local>,
     snapshots: Snapshots,
     access: Access,
     readers: Arc<Semaphore>,
@@ -65,7 +68,7 @@ impl Page {
     pub fn new(
         bus: Arc<RwLock<Arc<dyn Bus>>>,
         (mesh, clock, kinds): (String, Clock, Kinds),
-        passes: Arc<Passes>,
+        (passes, local): (Arc<Passes>, Arc<Local>),
         door: Door,
         (readers, stop): (usize, CancellationToken),
     ) -> Arc<Self> {
@@ -78,6 +81,7 @@ impl Page {
             clock,
             kinds,
             passes,
+            local,
             stop,
         })
     }

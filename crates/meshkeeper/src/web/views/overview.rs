@@ -10,7 +10,7 @@ use mesh_sdk::Time;
 use mesh_sdk::condition::Severity;
 
 use super::grid::{self, Asked};
-use crate::status::{ConditionView, LoopView, Picture};
+use crate::status::{self, ConditionView, LoopView, Picture};
 use crate::web::Page;
 use crate::web::access::Who;
 use crate::web::answer::{self, Missing};
@@ -28,19 +28,33 @@ pub(in crate::web) async fn get(
     Extension(who): Extension<Who>,
     Query(asked): Query<Asked>,
 ) -> Response {
-    let made = page.whole().await.map_err(Missing::from);
-    let made = made.map(|whole| view(&whole, page.clock.now(), &asked));
+    let made = read(&page, &asked).await;
     answer::page(&page, &who, ("Overview", "/"), made)
 }
 
-fn view(whole: &Whole, now: Time, asked: &Asked) -> Markup {
+/// What is small is read now, whatever is kept of the rest.
+async fn read(page: &Page, asked: &Asked) -> Result<Markup, Missing> {
+    let whole = page.whole().await?;
+    let (bus, now) = (page.bus(), page.clock.now());
+    let head = status::read_head(bus.as_ref(), &page.mesh, now, true).await?;
+    let standing = status::read_conditions(bus.as_ref(), &head).await?;
+    let all: Vec<LoopView> = head.loops().cloned().collect();
+    Ok(view(&whole, now, (&all, &standing), asked))
+}
+
+fn view(
+    whole: &Whole,
+    now: Time,
+    (all, standing): (&[LoopView], &[ConditionView]),
+    asked: &Asked,
+) -> Markup {
     let picture = &whole.picture;
     html! {
         h1 { "Overview" }
         div #summary data-live { (summary(picture, now)) }
-        section aria-labelledby="needs" #needing data-live { (needs(picture, now)) }
+        section aria-labelledby="needs" #needing data-live { (needs(standing, now)) }
         section aria-labelledby="who" { (grid::view(whole, asked)) }
-        section aria-labelledby="loops" #looping data-live { (loops(picture, now)) }
+        section aria-labelledby="loops" #looping data-live { (loops(all, now)) }
         section aria-labelledby="others" #leaving data-live { (others(picture, now)) }
         div #more data-live { (more(picture)) }
     }
@@ -71,14 +85,14 @@ fn summary(picture: &Picture, now: Time) -> Markup {
 }
 
 /// What nobody said is known comes first, by weight; what is merely worth knowing does not need anybody.
-fn needs(picture: &Picture, now: Time) -> Markup {
+fn needs(standing: &[ConditionView], now: Time) -> Markup {
     let quiet =
         |one: &&ConditionView| one.silenced_until.is_some() || one.acknowledged_until.is_some();
-    let heavy = picture.conditions.iter();
+    let heavy = standing.iter();
     let heavy = heavy.filter(|one| one.condition.severity > Severity::Info);
     let mut all: Vec<&ConditionView> = heavy.collect();
     all.sort_by_key(quiet);
-    let rest = picture.conditions.len() - all.len().min(FIRST);
+    let rest = standing.len() - all.len().min(FIRST);
     all.truncate(FIRST);
     html! {
         h2 #needs { "What needs a person" }
@@ -128,10 +142,10 @@ fn loop_name(name: &str) -> Markup {
     }
 }
 
-fn loops(picture: &Picture, now: Time) -> Markup {
+fn loops(all: &[LoopView], now: Time) -> Markup {
     html! {
         h2 #loops { "Loops" }
-        (loop_rows(&picture.loops, now))
+        (loop_rows(all, now))
         p { a href="/loops" { "What each compares, repairs, and cannot see" } }
     }
 }
