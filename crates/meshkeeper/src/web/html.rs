@@ -223,11 +223,6 @@ pub(super) fn objects(caption: &str, all: &[Value]) -> Markup {
             columns.push(key);
         }
     }
-    let cell = |value: &Value| match value {
-        Value::Null => "–".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     html! {
         div.wide tabindex="0" role="region" aria-label={ "Table of " (caption) } {
             table {
@@ -235,11 +230,35 @@ pub(super) fn objects(caption: &str, all: &[Value]) -> Markup {
                 thead { tr { @for name in &columns { th scope="col" { (name.replace('_', " ")) } } } }
                 tbody {
                     @for one in all {
-                        tr { @for name in &columns { td { (text(&one.get(name.as_str()).map(cell).unwrap_or_default())) } } }
+                        tr { @for name in &columns { td { (text(&one.get(name.as_str()).map(words).unwrap_or_default())) } } }
                     }
                 }
             }
         }
+    }
+}
+
+/// A value of the status in words.
+fn words(value: &Value) -> String {
+    let joined = |parts: Vec<String>| match parts.is_empty() {
+        true => "–".to_owned(),
+        false => parts.join("; "),
+    };
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => joined(all.iter().map(words).collect()),
+        Value::Object(all) => {
+            let parts = all.iter();
+            joined(
+                parts
+                    .map(|(key, value)| format!("{key}: {}", words(value)))
+                    .collect(),
+            )
+        }
+        Value::Number(number) => number.to_string(),
     }
 }
 
@@ -268,9 +287,19 @@ mod tests {
 
     #[test]
     fn objects_of_the_status_are_shown_as_they_are() {
-        let all = [serde_json::json!({ "host": "<b>", "last_seen": null, "n": 3 })];
+        let all = [
+            serde_json::json!({ "host": "<b>", "last_seen": null, "n": 3, "why": ["a", "b"], "retired": false, "of": { "k": 1 } }),
+        ];
         let shown = objects("Hosts", &all).into_string();
-        for part in ["<th scope=\"col\">last seen</th>", "&lt;b&gt;", ">3<", "–"] {
+        for part in [
+            "<th scope=\"col\">last seen</th>",
+            "&lt;b&gt;",
+            ">3<",
+            "a; b",
+            ">no<",
+            "k: 1",
+            "–",
+        ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
     }

@@ -16,6 +16,7 @@ const ask = async (word) => { console.log(`do: ${word}`); await answers.next(); 
 
 const browser = await chromium.launch({
   executablePath: CHROMIUM,
+  timeout: PATIENCE,
   args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--no-proxy-server"],
 });
 const faults = [];

@@ -58,9 +58,12 @@ async fn read(page: &Page, name: &str) -> Result<Markup, Missing> {
         event.consumer == consumer.as_str() || of_its_provider
     };
     let events = recent(bus, EVENTS, mine).await?;
-    let rotations = match page.whole().await {
-        Ok(whole) => rotations_of(&whole.picture.rotations, &consumer),
-        Err(_) => Vec::new(),
+    let (hosts, rotations) = match page.whole().await {
+        Ok(whole) => (
+            of_consumer(whole.picture.hosts.as_slice(), &consumer),
+            of_consumer(whole.picture.rotations.as_slice(), &consumer),
+        ),
+        Err(_) => (Vec::new(), Vec::new()),
     };
     Ok(html! {
         h1 { "Consumer " (text(consumer.as_str())) }
@@ -68,6 +71,7 @@ async fn read(page: &Page, name: &str) -> Result<Markup, Missing> {
             @for one in &found { (provision(one, now)) }
             @if !about.is_empty() { section { h2 { "Conditions" } (conditions(&about, now)) } }
             @if !places.is_empty() { section { h2 { "Where its credentials are brought" } (deliveries(&places, now)) } }
+            @if !hosts.is_empty() { section { h2 { "What runs for it" } (objects("What runs for it", &hosts)) } }
             @if !rotations.is_empty() { section { h2 { "Rotations" } (objects("Rotations", &rotations)) } }
         }
         section aria-labelledby="story" #telling data-live {
@@ -79,12 +83,11 @@ async fn read(page: &Page, name: &str) -> Result<Markup, Missing> {
     })
 }
 
-fn rotations_of(all: &impl serde::Serialize, consumer: &ConsumerName) -> Vec<Value> {
-    let Ok(Value::Array(mut all)) = serde_json::to_value(all) else {
-        return Vec::new();
-    };
-    all.retain(|one| one["consumer"] == consumer.as_str());
-    all
+/// What the status has of a consumer in one of its lists.
+fn of_consumer<T: serde::Serialize>(all: &[T], consumer: &ConsumerName) -> Vec<Value> {
+    let all = all.iter().filter_map(|one| serde_json::to_value(one).ok());
+    all.filter(|one| one["consumer"] == consumer.as_str())
+        .collect()
 }
 
 fn provision(one: &One, now: Time) -> Markup {

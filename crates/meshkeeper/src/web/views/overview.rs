@@ -182,16 +182,42 @@ fn others(picture: &Picture, now: Time) -> Markup {
 
 /// What the status has beside that, as far as it has it.
 fn more(picture: &Picture) -> Markup {
-    let listed = |value: serde_json::Result<serde_json::Value>| match value {
-        Ok(serde_json::Value::Array(all)) => all,
-        _ => Vec::new(),
-    };
-    let hosts = listed(serde_json::to_value(picture.hosts.as_slice()));
-    let rotations = listed(serde_json::to_value(picture.rotations.as_slice()));
     html! {
-        @if !hosts.is_empty() { section { h2 { "Hosts" } (objects("Hosts", &hosts)) } }
-        @if !rotations.is_empty() {
-            section { h2 { "Rotations" } (objects("Rotations", &rotations[..rotations.len().min(LISTED)])) }
+        (listed("Hosts", picture.hosts.as_slice()))
+        (listed("Rotations", picture.rotations.as_slice()))
+    }
+}
+
+/// The first of a list of the status; a consumer's page has all that is about it.
+fn listed<T: serde::Serialize>(title: &str, all: &[T]) -> Markup {
+    let first = all.iter().take(LISTED);
+    let first: Vec<_> = first
+        .filter_map(|one| serde_json::to_value(one).ok())
+        .collect();
+    html! {
+        @if !first.is_empty() {
+            section {
+                h2 { (title) }
+                @if all.len() > first.len() { p { "The first " (first.len()) " of " (all.len()) "." } }
+                (objects(title, &first))
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_the_status_is_shown_once_it_has_something() {
+        assert_eq!(listed::<u8>("Hosts", &[]).into_string(), "");
+        let many = vec![serde_json::json!({ "host": "a<b" }); LISTED + 1];
+        let shown = listed("Hosts", &many).into_string();
+        assert!(
+            shown.contains("The first 50 of 51.") && shown.contains("a&lt;b"),
+            "{shown}"
+        );
+        assert_eq!(shown.matches("<tr>").count(), LISTED + 1);
     }
 }
