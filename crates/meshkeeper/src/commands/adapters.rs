@@ -70,7 +70,7 @@ fn plain(ability: &str) -> String {
     }
 }
 
-fn words(descriptor: &Descriptor, wanted: bool) -> String {
+pub(crate) fn words(descriptor: &Descriptor, wanted: bool) -> String {
     let some = abilities(descriptor)
         .into_iter()
         .filter(|(_, can)| *can == wanted);

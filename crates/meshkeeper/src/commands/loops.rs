@@ -19,7 +19,7 @@ struct Answer {
 }
 
 /// Every class of loop that this program has.
-fn classes() -> Vec<Declared> {
+pub(crate) fn classes() -> Vec<Declared> {
     let wish = Declared {
         class: "wish",
         compares_against: "the manifest and the files that it names",

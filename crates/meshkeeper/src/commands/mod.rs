@@ -84,7 +84,10 @@ pub(crate) fn unread(fault: ReadFault) -> Fault {
     Fault::failed(fault.to_string(), help)
 }
 
+pub(crate) use adapters::words as abilities;
 pub use doctor::check_connect as connect;
+pub(crate) use loops::classes;
+pub(crate) use status::ago;
 
 /// Runs a word; answers its exit code.
 pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {

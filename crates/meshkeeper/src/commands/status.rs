@@ -151,7 +151,7 @@ pub(super) fn tone(state: State) -> Tone {
 }
 
 /// How long ago, in words.
-pub(super) fn ago(time: Option<Time>, now: Time) -> String {
+pub(crate) fn ago(time: Option<Time>, now: Time) -> String {
     let Some(time) = time else {
         return "never".to_owned();
     };

@@ -19,6 +19,7 @@ pub mod imported;
 mod kinds;
 mod mask;
 mod nearest;
+mod page;
 mod pieces;
 mod provider;
 mod reader;
@@ -47,6 +48,7 @@ pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus, bus_server, i
 pub use deliver::Delivered;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
+pub use page::PageAsked;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
 pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless, text_of as text};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
@@ -97,6 +99,8 @@ pub struct Manifest {
     pub bus_span: std::ops::Range<usize>,
     /// Who beyond this mesh is told that all is alive.
     pub alive: Option<AliveTo>,
+    /// How the page is guarded.
+    pub page: PageAsked,
     /// The providers that can be used.
     pub providers: BTreeMap<ProviderName, Provider>,
     /// What can be asked for, by consumer, then provider.

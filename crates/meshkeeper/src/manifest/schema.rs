@@ -103,6 +103,7 @@ fn mesh() -> Value {
             "id": { "type": "string", "pattern": NAME, "description": "Tells this mesh's logins from others'. Do not change it later." },
             "bus": bus(),
             "alive": alive(),
+            "page": page(),
         },
     })
 }
@@ -122,6 +123,23 @@ fn alive() -> Value {
             },
             "file": { "type": "string", "minLength": 1, "description": "A file that is written each time." },
             "every": { "type": "string", "description": "How often; 60 s unless given." },
+        },
+    })
+}
+
+fn page() -> Value {
+    let file = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    json!({
+        "description": "How the page of `mesh up --listen` is guarded beyond this machine.",
+        "type": "object",
+        "additionalProperties": false,
+        "dependentRequired": { "certificate": ["key"], "key": ["certificate"] },
+        "properties": {
+            "token": { "$ref": "#/$defs/secret", "description": "Where the token is, at least 20 characters; one is made in the data folder unless set." },
+            "certificate": file("A PEM file: the certificate with its chain."),
+            "key": file("A PEM file: its private key."),
+            "names": { "type": "array", "items": { "type": "string", "pattern": "^[A-Za-z0-9.-]+$" }, "description": "The names under which the page is asked for." },
+            "behind_proxy": { "type": "boolean", "description": "A proxy before it ends TLS and says so in X-Forwarded-Proto." },
         },
     })
 }
