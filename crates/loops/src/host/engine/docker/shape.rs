@@ -162,7 +162,7 @@ fn is_mount(mount: &Mount, told: &Value) -> bool {
     same && text(told, &["Destination"]) == mount.target && writable != mount.read_only
 }
 
-/// What it is made of. Errors: an env file that cannot be read.
+/// What it is made of. Errors: an env file that cannot be read, or a path that is missing.
 pub(super) fn body(container: &Container, labels: &Labels) -> Result<Value, String> {
     let plain = container.env.iter();
     let mut env: Vec<String> = plain
@@ -170,6 +170,11 @@ pub(super) fn body(container: &Container, labels: &Labels) -> Result<Value, Stri
         .collect();
     for path in &container.env_files {
         env.extend(variables(path)?);
+    }
+    // An engine makes a folder of a path that is missing, or finds that out when the one before is gone.
+    let mut paths = container.mounts.iter().filter(|mount| mount.is_path());
+    if let Some(missing) = paths.find(|mount| !Path::new(&mount.source).exists()) {
+        return Err(format!("to mount {}: nothing lies there", missing.source));
     }
     let mounts = container.mounts.iter().map(|mount| {
         let kind = if mount.is_path() { "bind" } else { "volume" };
