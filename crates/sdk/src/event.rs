@@ -61,6 +61,8 @@ pub enum EventKind {
     Delivered,
     /// A consumer was told of them by its reload hook.
     Told,
+    /// A consumer's container or unit was made again or started, and why.
+    Restarted,
 }
 
 impl EventKind {
@@ -91,6 +93,7 @@ impl EventKind {
             EventKind::Purged => "purged",
             EventKind::Delivered => "delivered",
             EventKind::Told => "told",
+            EventKind::Restarted => "restarted",
         }
     }
 }
@@ -235,7 +238,8 @@ impl Event {
             | EventKind::Task
             | EventKind::Purged
             | EventKind::Delivered
-            | EventKind::Told => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Told
+            | EventKind::Restarted => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

@@ -23,7 +23,7 @@ use super::hook;
 use super::order::{Has, Made, Order, Target};
 use super::place::Place;
 use super::record::{Record, Version, Why};
-use super::store::{self, Stored};
+use crate::store::{self, Kept, Stored};
 
 /// A program that takes credentials on its standard input has so long.
 const HAND_OVER: Duration = Duration::from_secs(30);
@@ -94,12 +94,21 @@ pub enum Is {
     Amiss(String),
 }
 
+impl Kept for Record {
+    const CLASS: &'static str = "delivery";
+}
+
+/// Every record of every host, for who shows them.
+pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
+    store::read_all(bus).await
+}
+
 /// Delivery on one host.
 pub struct Delivery {
     parts: Parts,
     orders: Vec<Order>,
     generation: u64,
-    kept: BTreeMap<Key, Stored>,
+    kept: BTreeMap<Key, Stored<Record>>,
     book: Book,
     beat: Option<Rev>,
     events: Vec<Event>,
@@ -168,7 +177,7 @@ impl Delivery {
         for order in &self.orders {
             let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
             let place = order.target.to_string();
-            let key = store::key(&self.parts.host, &order.consumer, &place);
+            let key = store::key::<Record>(&self.parts.host, &order.consumer, &place);
             let written = self
                 .kept
                 .get(&key)
@@ -241,11 +250,11 @@ impl Delivery {
         summary: &mut Summary,
     ) {
         let place = order.target.to_string();
-        let key = store::key(&self.parts.host, &order.consumer, &place);
-        let mut stored = self
-            .kept
-            .remove(&key)
-            .unwrap_or_else(|| Stored::new(&order.consumer, &self.parts.host, &place));
+        let key = store::key::<Record>(&self.parts.host, &order.consumer, &place);
+        let mut stored = self.kept.remove(&key).unwrap_or_else(|| {
+            let host = self.parts.host.clone();
+            Stored::new(Record::new(order.consumer.clone(), host, place))
+        });
         let none = HashMap::new();
         let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
         let mut one = One {
@@ -258,6 +267,7 @@ impl Delivery {
         one.pass(&mut stored.record, self.parts.clock, summary)
             .await;
         let events = one.events;
+        stored.record.made_of(&one.made.asked, one.made.of);
         for (kind, detail) in events {
             self.tell(kind, &order.consumer, detail);
         }
@@ -283,7 +293,7 @@ impl Delivery {
         let host = &self.parts.host;
         let asked = self.orders.iter();
         let asked: BTreeSet<Key> = asked
-            .map(|order| store::key(host, &order.consumer, &order.target.to_string()))
+            .map(|order| store::key::<Record>(host, &order.consumer, &order.target.to_string()))
             .collect();
         let mut left = Vec::new();
         for (key, stored) in &mut self.kept {

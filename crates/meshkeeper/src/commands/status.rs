@@ -10,7 +10,7 @@ use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
 use crate::status::{
-    self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, time_text,
+    self, ConditionView, DeliveryView, HostView, LoopView, Picture, ProvisionView, time_text,
 };
 
 /// More provisions than this are shown only where something is amiss.
@@ -101,6 +101,7 @@ pub(super) fn show_top<'l>(
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     deliveries(cx, picture.deliveries.iter(), picture.at);
+    hosts(cx, picture.hosts.iter(), picture.at);
     leftovers(cx, picture);
     held(cx, picture);
     strangers(cx, picture);
@@ -297,6 +298,45 @@ pub(super) fn deliveries<'d>(
             version(&one.written),
             version(&one.acknowledged),
             cx.printer.paint(tone, &outstanding),
+            one.why.clone().unwrap_or_default(),
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+}
+
+/// What runs for consumers: when it was restarted last, and why.
+pub(super) fn hosts<'d>(
+    cx: &Context<'_>,
+    all: impl ExactSizeIterator<Item = &'d HostView>,
+    now: Time,
+) {
+    let few = all.len() <= SHOW_ALL;
+    let mut table = Table::new(vec![
+        "RUNS FOR",
+        "WHAT",
+        "STATE",
+        "RESTARTED",
+        "BECAUSE",
+        "NOW",
+    ]);
+    for one in all.filter(|one| few || one.why.is_some()).take(SHOW_AMISS) {
+        use mesh_loops::host::record::State;
+        let (tone, state) = match (one.retired, one.state) {
+            (true, _) => (Tone::Dim, "no more asked for"),
+            (false, state @ State::Running) => (Tone::Good, state.as_str()),
+            (false, state @ (State::Unknown | State::Starting)) => (Tone::Warning, state.as_str()),
+            (false, state) => (Tone::Bad, state.as_str()),
+        };
+        table.row([
+            one.consumer.to_string(),
+            one.container.clone(),
+            cx.printer.paint(tone, state),
+            one.recreated_at
+                .map_or("-".to_owned(), |at| ago(Some(at), now)),
+            one.reasons.join("; "),
             one.why.clone().unwrap_or_default(),
         ]);
     }

@@ -363,7 +363,7 @@ fn hook(
     Some((told, deadline))
 }
 
-fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     fields: &Fields<'_, '_>,
     key: &str,
     all: &[T],
@@ -446,7 +446,11 @@ fn acknowledge(
 }
 
 /// A list of texts.
-fn texts(fields: &Fields<'_, '_>, key: &str, problems: &mut Vec<Problem>) -> Option<Vec<String>> {
+pub(super) fn texts(
+    fields: &Fields<'_, '_>,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<String>> {
     let item = fields.item(key)?;
     let DeValue::Array(list) = item.get_ref() else {
         problems.push(wrong_type(key, item, "a list of texts: [\"…\", \"…\"]"));

@@ -13,8 +13,10 @@ mod alive;
 mod auth;
 mod bus;
 mod consumer;
+mod container;
 mod deliver;
 mod fields;
+mod hosted;
 pub mod imported;
 mod kinds;
 mod mask;
@@ -45,6 +47,7 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 pub use across::asked_elsewhere;
 pub use alive::{AliveTo, AliveUrl};
 pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus, bus_server, is_subject};
+pub use container::Hosted;
 pub use deliver::Delivered;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
@@ -111,6 +114,10 @@ pub struct Manifest {
     pub deliveries: Vec<Delivered>,
     /// Tables of `deliver` that cannot be used: the consumer, and why.
     pub undelivered: Vec<(ConsumerName, String)>,
+    /// Containers and units that run for consumers, as far as those tables can be used.
+    pub hosted: Vec<Hosted>,
+    /// Tables of `container` and `unit` that cannot be used: the consumer, and why.
+    pub unhosted: Vec<(ConsumerName, String)>,
     /// Of the text.
     pub digest: ContentDigest,
     names: RefusedNames,

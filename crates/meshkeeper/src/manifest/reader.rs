@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::consumer::{Consumers, Known, Ready};
 use super::fields::{Fields, Item, unknown_key};
+use super::hosted;
 use super::kinds::Kinds;
 use super::pieces::{self, Pieces};
 use super::provider::Provider;
@@ -217,6 +218,8 @@ impl Reader<'_> {
             refused,
             deliveries: Vec::new(),
             undelivered: Vec::new(),
+            hosted: Vec::new(),
+            unhosted: Vec::new(),
             key: Secret::from("check"),
             suggested: HashMap::new(),
         };
@@ -235,6 +238,8 @@ impl Reader<'_> {
             mut refused,
             mut deliveries,
             mut undelivered,
+            mut hosted,
+            mut unhosted,
             ..
         } = consumers;
         problems.extend(found);
@@ -244,6 +249,7 @@ impl Reader<'_> {
             .as_ref()
             .is_some_and(|(_, bus, ..)| matches!(bus, BusChoice::Nats(_)));
         across::places(shared, &mut deliveries, &mut undelivered, problems);
+        hosted::things(shared, &deliveries, &mut hosted, &mut unhosted, problems);
         provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
         Ok(mesh.map(|(mesh, bus, bus_span, (alive, page))| Manifest {
@@ -259,6 +265,8 @@ impl Reader<'_> {
             refused,
             deliveries,
             undelivered,
+            hosted,
+            unhosted,
             digest: ContentDigest::of(self.source.text()),
         }))
     }

@@ -40,6 +40,8 @@ pub fn manifest(kinds: &Kinds) -> Value {
                 "properties": {
                     "needs": named(json!({ "anyOf": needs }), "What it needs, by provider."),
                     "deliver": { "type": "array", "items": deliver(), "description": "Where its credentials are brought." },
+                    "container": { "type": "array", "items": container(), "description": "The containers that run for it." },
+                    "unit": { "type": "array", "items": unit(), "description": "The systemd units that run for it." },
                 },
             }), "The consumers, by name."),
         },
@@ -89,6 +91,44 @@ fn deliver() -> Value {
                     { "type": "object", "additionalProperties": false, "required": ["file"], "properties": { "file": text("The file.") } },
                 ],
             },
+            "host": text("On which host, where several share a bus."),
+        },
+    })
+}
+
+fn container() -> Value {
+    let text = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["image"],
+        "properties": {
+            "name": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "description": "Its name on the engine; the consumer's unless set." },
+            "engine": text("The socket of Docker or Podman; /run/docker.sock unless set."),
+            "image": text("The image, which must be on the host: none is pulled."),
+            "command": texts("Instead of the image's own command."),
+            "env": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Variables in plain. Whoever may ask the engine sees them." },
+            "env_files": texts("Delivered env files whose variables it gets. Whoever may ask the engine sees them."),
+            "mounts": texts("PATH:INSIDE, PATH:INSIDE:ro or VOLUME:INSIDE; a path begins with / or a dot."),
+            "ports": texts("HOST:INSIDE or ADDRESS:HOST:INSIDE, with /udp at the end where it is that."),
+            "network": text("The network; the engine's own unless set."),
+            "user": text("The user inside; the image's unless set."),
+            "restart": { "enum": ["no", "on-failure", "always", "unless-stopped"], "description": "When the engine starts it again by itself; unless-stopped unless set." },
+            "host": text("On which host, where several share a bus."),
+        },
+    })
+}
+
+fn unit() -> Value {
+    let text = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["name"],
+        "properties": {
+            "name": text("The unit, as in web.service."),
+            "manager": { "enum": ["system", "user"], "description": "Under which of systemd's managers it is; system unless set." },
             "host": text("On which host, where several share a bus."),
         },
     })

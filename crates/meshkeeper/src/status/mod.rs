@@ -2,6 +2,7 @@
 
 mod conditions;
 mod deliveries;
+mod hosts;
 mod read;
 mod removals;
 
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 pub use conditions::conditions;
 pub use deliveries::{DeliveryView, deliveries};
+pub use hosts::{HostView, hosts};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
     record, records,
@@ -46,8 +48,8 @@ pub struct Picture {
     pub deliveries: Vec<DeliveryView>,
     /// Comes with rotation.
     pub rotations: [(); 0],
-    /// Comes with the host loop.
-    pub hosts: [(); 0],
+    /// Everything that runs for consumers.
+    pub hosts: Vec<HostView>,
     /// Logins that nobody asks for any more and that are still there.
     pub leftovers: Vec<Leftover>,
     /// What is leaving each provider and may be let go, as the set that an approval names.

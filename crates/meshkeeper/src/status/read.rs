@@ -14,6 +14,7 @@ use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::conditions::conditions;
 use super::deliveries::deliveries;
+use super::hosts::hosts;
 use super::removals::{sets_by_provider, waiting};
 use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
@@ -83,7 +84,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         conditions,
         deliveries: deliveries(bus).await?,
         rotations: [],
-        hosts: [],
+        hosts: hosts(bus).await?,
         leftovers,
         removals,
         strangers,
@@ -220,6 +221,7 @@ pub async fn loops(
         }
     }
     loops.extend(super::deliveries::loops(bus, now, daemon).await?);
+    loops.extend(super::hosts::loops(bus, now, daemon).await?);
     Ok(loops)
 }
 

@@ -77,6 +77,20 @@ impl WishOwner {
                 message,
             ));
         }
+        let mut unhosted: BTreeMap<&ConsumerName, Vec<&str>> = BTreeMap::new();
+        for (consumer, why) in &manifest.unhosted {
+            unhosted.entry(consumer).or_default().push(why);
+        }
+        for (consumer, why) in unhosted {
+            let subject = format!("host/{consumer}");
+            let message = format!("nothing runs by that table: {}", why.join("; "));
+            facts.push(Fact::at_once(
+                ConditionType::Refused,
+                &subject,
+                Reason::RefusedValue,
+                message,
+            ));
+        }
         for provider in manifest.providers.values() {
             let plain = provider.dangerously_plain;
             if plain || provider.tls.dangerously_unverified {

@@ -21,6 +21,7 @@ mod fencing;
 mod handing;
 mod healing;
 mod hostile;
+mod hosting;
 mod hosts;
 mod lab;
 mod leaking;
