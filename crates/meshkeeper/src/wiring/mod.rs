@@ -16,6 +16,7 @@ pub mod fleet;
 pub mod health;
 pub mod hints;
 pub mod installation;
+pub mod inventory;
 mod kept;
 pub mod keyname;
 mod leased;

@@ -44,4 +44,5 @@ mod storing;
 mod taking_over;
 mod together;
 mod wait;
+mod waiting;
 mod wishing;
