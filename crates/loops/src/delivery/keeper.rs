@@ -12,8 +12,10 @@ use mesh_sdk::condition::ConditionType;
 use mesh_sdk::decide::conditions::Seen;
 use mesh_sdk::decide::{Summary, backoff};
 use mesh_sdk::event::{Event, EventKind};
-use mesh_sdk::harness::skeleton::{Declared, Loop};
-use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
+use mesh_sdk::harness::beat::Beating;
+use mesh_sdk::harness::declared::{self, Declared};
+use mesh_sdk::harness::skeleton::Loop;
+use mesh_sdk::harness::{LoopRecord, PassReport, Pulse, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
 
@@ -27,6 +29,11 @@ use crate::store::{self, Kept, Stored};
 
 /// A program that takes credentials on its standard input has so long.
 const HAND_OVER: Duration = Duration::from_secs(30);
+
+/// In a pass something is finished within so long, hooks aside.
+const BOUND: Duration = Duration::from_secs(90);
+/// Every hook is given up at its deadline. If nothing was finished for so many of the longest, nothing will be.
+const DEADLINES: u32 = 3;
 
 /// The first wait for credentials that are not applied yet.
 const SOON: Duration = Duration::from_secs(1);
@@ -116,11 +123,15 @@ pub struct Delivery {
     waited: u32,
     /// The newest request for a pass.
     asked: u64,
+    pulse: Pulse,
+    /// It makes pass after pass, and not a single one.
+    goes_on: bool,
 }
 
 impl Delivery {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
+        declared::declare(Self::declared());
         let bus = parts.bus.as_ref();
         let kept = store::load(bus, &parts.host).await?;
         let book = Book::open(bus, &parts.name).await?;
@@ -134,6 +145,8 @@ impl Delivery {
             events: Vec::new(),
             waited: 0,
             asked: 0,
+            pulse: Pulse::default(),
+            goes_on: false,
             parts,
         })
     }
@@ -156,6 +169,11 @@ impl Delivery {
             raises: raises.iter().map(|t| t.as_str()).collect(),
             period: "60 s; a changed password or manifest starts a pass at once",
         }
+    }
+
+    /// How far it is, for whoever watches it (B-8).
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Everything that it knows, for whoever shows it.
@@ -206,18 +224,38 @@ impl Delivery {
         Ok(all)
     }
 
-    /// One pass.
+    /// One pass. While it takes long, it beats.
     pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+        let beating = Beating {
+            bus: Arc::clone(&self.parts.bus),
+            name: self.parts.name.clone(),
+            pulse: self.pulse.clone(),
+            clock: self.parts.clock,
+        };
+        self.pulse.begins(self.parts.clock.now(), self.bound());
+        beating.during(self.whole_pass()).await
+    }
+
+    async fn whole_pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.parts.clock.now();
         let has = self.ask().await?;
         let mut summary = Summary::default();
         let orders = std::mem::take(&mut self.orders);
         for order in &orders {
+            self.pulse.step(self.parts.clock.now(), "looks at places");
             self.keep(order, &has, &mut summary).await;
         }
         self.orders = orders;
         self.retire();
+        self.pulse.step(self.parts.clock.now(), "stores");
         self.finish(began, summary).await
+    }
+
+    /// In a pass something is finished within so long.
+    fn bound(&self) -> Duration {
+        let hooks = self.orders.iter().filter_map(|order| order.hook.as_ref());
+        let longest = hooks.map(|(_, deadline)| *deadline).max();
+        longest.map_or(BOUND, |longest| BOUND.max(longest * DEADLINES))
     }
 
     /// Asks once for each provider that anybody needs.
@@ -354,7 +392,7 @@ impl Delivery {
             class: "delivery".to_owned(),
             label: self.parts.host.clone(),
             last_pass: Some(now),
-            next_pass: Some(next_at),
+            next_pass: self.goes_on.then_some(next_at),
             summary,
             generation: self.generation,
             answered_request: self.asked,
@@ -399,7 +437,12 @@ impl Loop for Delivery {
     }
     fn hint(&mut self) {}
     async fn pass(&mut self) -> Result<PassReport, StoreFault> {
+        self.goes_on = true;
         self.one_pass().await
+    }
+    fn rests_until(&mut self, next: Time) {
+        let now = self.parts.clock.now();
+        self.pulse.rests(now, next.since(now));
     }
 }
 

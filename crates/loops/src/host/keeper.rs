@@ -15,7 +15,8 @@ use mesh_sdk::condition::{ConditionId, ConditionType};
 use mesh_sdk::decide::conditions::Seen as Sight;
 use mesh_sdk::decide::{Summary, backoff};
 use mesh_sdk::event::{Event, EventKind};
-use mesh_sdk::harness::skeleton::{Declared, Loop};
+use mesh_sdk::harness::declared::{self, Declared};
+use mesh_sdk::harness::skeleton::Loop;
 use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, Secret, Time};
@@ -115,6 +116,7 @@ pub struct Host {
 impl Host {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
+        declared::declare(Self::declared());
         let bus = parts.bus.as_ref();
         let kept = store::load(bus, &parts.host).await?;
         let book = Book::open(bus, &parts.name).await?;

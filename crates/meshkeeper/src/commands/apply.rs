@@ -61,6 +61,7 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
         Pass::Daemons => (Outcome::default(), true),
     };
     let picture = online.run(picture(&online, &installation, mesh.as_str(), by_daemon))?;
+    super::status::remember(cx, &installation, &picture);
     Ok(show(cx, &outcome, &picture, by_daemon))
 }
 

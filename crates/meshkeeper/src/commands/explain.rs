@@ -63,13 +63,43 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     if cx.printer.is_json() {
         cx.printer.json(&stories);
     } else {
-        stories.iter().for_each(|story| show(cx, story, now));
-        let places = stories.first().map_or(&[][..], |story| &story.deliveries);
-        super::status::deliveries(cx, places.iter(), now);
-        let hosts = stories.first().map_or(&[][..], |story| &story.hosts);
-        super::status::hosts(cx, hosts.iter(), now);
+        show(cx, &stories, now);
     }
     Ok(0)
+}
+
+/// In order: what is asked for and how that stands, where it was brought, what needs someone, what happened.
+fn show(cx: &Context<'_>, stories: &[Story], now: Time) {
+    stories.iter().for_each(|story| show_one(cx, story, now));
+    let places = stories.first().map_or(&[][..], |story| &story.deliveries);
+    super::status::deliveries(cx, places.iter(), now);
+    let hosts = stories.first().map_or(&[][..], |story| &story.hosts);
+    super::status::hosts(cx, hosts.iter(), now);
+    // What is about the consumer, or about its provider, is in several stories.
+    let mut conditions: Vec<&ConditionView> = Vec::new();
+    let mut events: Vec<&Event> = Vec::new();
+    for story in stories {
+        for one in &story.conditions {
+            if !conditions.iter().any(|other| other.key == one.key) {
+                conditions.push(one);
+            }
+        }
+        for one in &story.events {
+            if !events.contains(&one) {
+                events.push(one);
+            }
+        }
+    }
+    super::status::conditions(cx, conditions, now);
+    events.sort_by_key(|event| event.at);
+    if !events.is_empty() {
+        cx.printer.answer("");
+        cx.printer.answer("history");
+    }
+    for event in events {
+        let line = super::events::line(cx, event);
+        cx.printer.answer(&format!("    {line}"));
+    }
 }
 
 async fn stories(
@@ -124,7 +154,7 @@ async fn stories(
     Ok(stories)
 }
 
-fn show(cx: &Context<'_>, story: &Story, now: Time) {
+fn show_one(cx: &Context<'_>, story: &Story, now: Time) {
     let one = &story.provision;
     let head = format!("{} on {}", one.consumer, one.provider);
     let state = cx
@@ -137,16 +167,16 @@ fn show(cx: &Context<'_>, story: &Story, now: Time) {
     if let Some(why) = &one.why {
         say("why", why);
     }
+    say(
+        "applied",
+        &one.applied_at.map_or("never".to_owned(), time_text),
+    );
     let proof = one
         .proof
         .map_or("not proven".to_owned(), |p| format!("proven by {p}"));
     say(
         "last answer",
         &format!("{}, {proof}", super::status::ago(one.checked_at, now)),
-    );
-    say(
-        "applied",
-        &one.applied_at.map_or("never".to_owned(), time_text),
     );
     for (label, record) in &story.records {
         let mut notes = Vec::new();
@@ -168,13 +198,5 @@ fn show(cx: &Context<'_>, story: &Story, now: Time) {
         if !notes.is_empty() {
             say(&format!("record {label}"), &notes.join("; "));
         }
-    }
-    super::status::conditions(cx, &story.conditions, now);
-    if !story.events.is_empty() {
-        cx.printer.answer("  history");
-        story.events.iter().for_each(|e| {
-            cx.printer
-                .answer(&format!("    {}", super::events::line(cx, e)))
-        });
     }
 }

@@ -32,13 +32,17 @@ mod status;
 mod task;
 mod tasks;
 mod up;
+mod wait;
 mod words;
+
+use mesh_sdk::harness::declared;
 
 use crate::cli::{self, Word};
 use crate::errors::Fault;
 use crate::manifest::{self, Kinds, Manifest, ReadFault, SecretSource};
 use crate::printer::Printer;
 use crate::settings::Settings;
+use crate::wiring::inventory;
 
 /// What `check --connect` does once the manifest itself is in order: asks every provider, reads only,
 /// prints what it finds, and answers the exit code.
@@ -86,11 +90,11 @@ pub(crate) fn unread(fault: ReadFault) -> Fault {
 
 pub(crate) use adapters::words as abilities;
 pub use doctor::check_connect as connect;
-pub(crate) use loops::classes;
 pub(crate) use status::ago;
 
 /// Runs a word; answers its exit code.
 pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
+    declared::declare_all(inventory::classes());
     match word {
         Word::Init(args) => init::run(args, cx),
         Word::Check(args) => check::run(args, cx),
@@ -100,7 +104,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Rotate(_) => refuse("rotate"),
         Word::Retire(args) => retire::run(args, cx),
         Word::Purge(args) => purge::run(args, cx),
-        Word::Wait(_) => refuse("wait"),
+        Word::Wait(args) => wait::run(args, cx),
         Word::Task(word) => task::run(word, cx),
         Word::Tasks(args) => tasks::run(args, cx),
         Word::Import(args) => import::run(args, cx),

@@ -89,6 +89,9 @@ fn line_of(known: &Health, now: Time) -> (String, u8) {
     let conditions = bus.into_iter().chain(worst);
     let reasons = why.map(str::to_owned).into_iter().chain(conditions);
     let reasons: String = reasons.map(|one| format!("; {one}")).collect();
+    if known.at == Time::default() {
+        return (format!("{word}{reasons}"), code);
+    }
     let (fine, all) = (known.fine, known.all);
     let ago = ago(Some(known.at), now);
     let line = format!("{word}: {fine} of {all} held on this host, as of {ago}{reasons}");
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(code, 1);
         let (never, code) = line(&known(0, 1010));
         assert!(
-            never.starts_with("UNKNOWN") && never.ends_with("on this host yet"),
+            never.starts_with("UNKNOWN; the bus") && never.ends_with("on this host yet"),
             "{never}"
         );
         assert_eq!(code, 1);

@@ -251,6 +251,8 @@ async fn turn(
         tasks.spawn(ready::keep_copies(Arc::clone(&installation)));
         tasks.spawn(known_again(Arc::clone(&installation), stop.clone()));
     }
+    let kept_here = Arc::clone(&installation);
+    let is_shared = installation.is_shared();
     let outcome = act(
         (cx.kinds.clone(), cx.settings.host.clone()),
         online,
@@ -259,7 +261,13 @@ async fn turn(
         (observers, notify.clone(), stop),
         (watched, among),
     );
-    let outcome = outcome.await;
+    let outcome = match is_shared {
+        false => outcome.await,
+        true => tokio::select! {
+            outcome = outcome => outcome,
+            never = super::status::keep(cx, kept_here, (manifest.mesh.as_str(), online.clock)) => match never {},
+        },
+    };
     tasks.abort_all();
     outcome
 }

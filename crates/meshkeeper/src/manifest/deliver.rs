@@ -147,7 +147,8 @@ fn path(
         problems.push(Problem::error(fields.span_of(key), what));
         return None;
     }
-    Some(path)
+    // Whoever calls the manifest by another path, from another folder, means the same place.
+    Some(std::path::absolute(&path).unwrap_or(path))
 }
 
 fn env_readers(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Reader> {

@@ -75,7 +75,7 @@ fn words(why: &Why) -> String {
 pub(super) async fn loops(
     bus: &dyn Bus,
     now: Time,
-    daemon: bool,
+    (daemon, shared): (bool, bool),
 ) -> Result<Vec<(LoopView, Option<LoopRecord>)>, Fault> {
     // One that does not read is told where they are shown.
     let listed = bus.list(Bucket::Meta, &Key::of(&["host"])).await?.entries;
@@ -84,7 +84,8 @@ pub(super) async fn loops(
         .filter_map(|entry| serde_json::from_slice::<Record>(&entry.value).ok());
     let hosts: BTreeSet<String> = records.map(|record| record.host).collect();
     let mut loops = Vec::new();
-    for name in hosts.iter().map(|host| host::name_of(host)) {
+    for host in hosts {
+        let name = host::name_of(&host);
         let Some(record) = record(bus, &name).await? else {
             continue;
         };
@@ -103,7 +104,7 @@ pub(super) async fn loops(
             server: String::new(),
             summary: record.summary,
             asked: true,
-            host: None,
+            host: shared.then_some(host),
         };
         loops.push((view, Some(record)));
     }

@@ -17,7 +17,7 @@ use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
 pub use conditions::conditions;
-pub use deliveries::{DeliveryView, deliveries};
+pub use deliveries::{DeliveryView, deliveries, why_of};
 pub use hosts::{HostView, hosts};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
@@ -170,7 +170,10 @@ pub fn time_text(time: Time) -> String {
 fn rfc3339<S: serde::Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&time_text(*time))
 }
-fn rfc3339_option<S: serde::Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn rfc3339_option<S: serde::Serializer>(
+    time: &Option<Time>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => rfc3339(time, to),
         None => to.serialize_none(),

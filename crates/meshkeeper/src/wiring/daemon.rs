@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::delivery::Delivering;
+use super::delivery::{self, Delivering};
 use super::fleet::{self, Common, OpenFault};
 use super::host::Hosting;
 use super::installation::Installation;
@@ -293,6 +293,7 @@ impl Daemon {
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
         self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
+        built.delivers = delivery::hosts(manifest, self.delivering.host());
         let host = self.shared.as_ref().map(Shared::host);
         let generation = match &lead {
             Some(lead) => {
@@ -337,7 +338,12 @@ impl Daemon {
         let (installation, manifest) = (&self.installation, &self.manifest);
         let delivering = &mut self.delivering;
         delivering
-            .take(installation, manifest, with, self.generation)
+            .take(
+                installation,
+                manifest,
+                with,
+                (self.generation, &self.common.observers),
+            )
             .await?;
         delivering.hear(said).await;
         let (with, manifest) = (

@@ -17,6 +17,7 @@ pub mod health;
 pub mod hints;
 pub mod host;
 pub mod installation;
+pub mod inventory;
 mod kept;
 pub mod keyname;
 mod leased;

@@ -77,6 +77,7 @@ pub async fn apply(
         adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
+    built.delivers = delivery::hosts(&manifest, this_host);
     let host = me.as_ref().map(|me| me.host.as_str());
     let generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));

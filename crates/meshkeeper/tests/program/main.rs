@@ -47,4 +47,5 @@ mod storing;
 mod taking_over;
 mod together;
 mod wait;
+mod waiting;
 mod wishing;

@@ -8,11 +8,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::overview::loop_rows;
-use crate::commands::classes;
 use crate::status::{self, LoopView};
 use crate::web::Page;
 use crate::web::access::Who;
 use crate::web::answer::{self, Missing};
+use crate::wiring::inventory;
 
 /// `/loops`.
 pub(in crate::web) async fn get(
@@ -30,7 +30,7 @@ async fn read(page: &Page) -> Result<Markup, Missing> {
     Ok(html! {
         h1 { "Loops" }
         div #running data-live { (loop_rows(&all, now)) }
-        @for class in classes() {
+        @for class in inventory::classes() {
             section {
                 h2 { "The " (class.class) " loop" }
                 dl {
