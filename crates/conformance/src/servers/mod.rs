@@ -20,6 +20,7 @@ mod proxy;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod systemd;
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,7 @@ pub use proxy::Proxy;
 pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
+pub use systemd::SystemdManager;
 
 /// A server's program: the variable names one, or it lies under `.servers` of the workspace, or it is on
 /// the PATH.

@@ -1,7 +1,7 @@
 //! Containers that run for a consumer, by the program, with a real Podman: planned, made, restarted once for the right
 //! reason, shown with the chain back to the wish.
 
-use mesh_conformance::servers::PodmanServer;
+use mesh_conformance::servers::{PodmanServer, SystemdManager};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -213,4 +213,48 @@ fn h18_a_strangers_container_is_left_alone_and_mistakes_are_told() {
     }
     lab.mesh(&["apply"]).ends(0);
     because(&lab, &["new"]);
+}
+
+/// A unit of a real systemd: started when it does not run, restarted once when its credentials changed.
+#[test]
+fn h6_a_unit_is_started_and_restarted_once_for_new_credentials() {
+    let (mut lab, redis) = (Lab::new(), Redis::start());
+    lab.write("given", "first-password-1\n");
+    let folder = lab.path().display().to_string();
+    let unit = format!(
+        "[Unit]\nDefaultDependencies=no\n[Service]\nEnvironmentFile={folder}/web.env\n\
+         ExecStart=/bin/sh -c 'echo $CACHE_PASSWORD >> {folder}/starts; exec sleep 1000'\n"
+    );
+    let runtime = Runtime::new().expect("runtime");
+    let units = [("web.service", &*unit)];
+    let manager = runtime.block_on(SystemdManager::start(&units));
+    let manager = manager.expect("systemd");
+    lab.set("XDG_RUNTIME_DIR", &manager.runtime().display().to_string());
+    let mut text = cache(&redis, "", ["web"]);
+    text = text.replace("keys =", "password = { file = \"given\" }\nkeys =");
+    text.push_str("\n[[consumer.web.deliver]]\nenv_file = \"web.env\"\n");
+    text.push_str("\n[[consumer.web.unit]]\nname = \"web.service\"\nmanager = \"user\"\n");
+    lab.manifest(&text);
+    let starts = || std::fs::read_to_string(lab.path().join("starts")).unwrap_or_default();
+    let ran = |wanted: &'static str| {
+        until_true("the unit", 20, || (starts() == wanted, starts()));
+    };
+    lab.mesh(&["apply"]).ends(0);
+    ran("first-password-1\n");
+    lab.mesh(&["plan"]).ends(0).says("Nothing to do.");
+    lab.write("given", "second-password-2\n");
+    lab.mesh(&["apply"]).ends(0);
+    because(&lab, &["credentials of cache, version"]);
+    ran("first-password-1\nsecond-password-2\n");
+    for _ in 0..2 {
+        lab.mesh(&["apply"]).ends(0);
+    }
+    assert_eq!(restarts(&lab), 2, "again changes nothing");
+    lab.manifest(&text.replace("web.service", "none.service"));
+    lab.mesh(&["apply"]).ends(3);
+    assert!(
+        lab.conditions()
+            .contains(&"RestartFailed host/web".to_owned())
+    );
+    ran("first-password-1\nsecond-password-2\n");
 }
