@@ -538,8 +538,7 @@ impl Descriptor {
             limits: "",
             keeps: "",
             mark: "",
-            rotation: "two logins in turn, `LOGIN` and `LOGIN__b`, with the same rights; the one whose turn is over is \
-                       switched off",
+            rotation: "two logins in turn, `LOGIN` and `LOGIN__b`, with the same rights",
         }
     }
 }

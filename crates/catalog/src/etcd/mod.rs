@@ -74,8 +74,7 @@ impl Kind for EtcdKind {
             "login: 1 to 1024 bytes without NUL; password: 1 to 72 bytes of UTF-8 without NUL";
         page.keeps = "keys and their values; `mesh purge` knows what a login might write as `prefix:/web/` \
                       or `key:/lock`";
-        page.rotation = "two logins in turn, `LOGIN` and `LOGIN__b`, which share their roles; nothing can be switched off, so the \
-                         one whose turn is over is removed";
+        page.rotation = "none by itself yet: two logins in turn would share their roles, but nothing can be switched off";
         page.mark = "a role without permissions, granted to the user";
         page
     }
