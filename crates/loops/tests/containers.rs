@@ -135,7 +135,7 @@ impl Scene {
         let place = format!("env_file {}", self.place().display());
         Order {
             consumer: web(),
-            thing: Thing::Container(container),
+            thing: Thing::Container(Box::new(container)),
             places: BTreeMap::from([(place, Some(self.place()))]),
         }
     }

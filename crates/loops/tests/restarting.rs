@@ -255,7 +255,7 @@ impl Scene {
         };
         Order {
             consumer: web(),
-            thing: Thing::Container(container),
+            thing: Thing::Container(Box::new(container)),
             places: BTreeMap::from([(self.place().to_string(), None)]),
         }
     }

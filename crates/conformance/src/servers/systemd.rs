@@ -94,6 +94,7 @@ impl SystemdManager {
 }
 
 impl Drop for SystemdManager {
+    #[allow(clippy::disallowed_methods, reason = "a drop cannot wait otherwise")]
     fn drop(&mut self) {
         self.process.take();
         // What it started is in its groups, and ends with them.

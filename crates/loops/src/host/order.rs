@@ -24,7 +24,7 @@ pub struct Order {
 #[derive(Debug, Clone)]
 pub enum Thing {
     /// A container of Docker or Podman.
-    Container(Container),
+    Container(Box<Container>),
     /// A unit of systemd, which somebody else wrote.
     Unit(Unit),
 }

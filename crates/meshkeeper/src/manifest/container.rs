@@ -97,7 +97,7 @@ pub(super) fn container(
     };
     hosted(
         consumer,
-        Thing::Container(container),
+        Thing::Container(Box::new(container)),
         &fields,
         before,
         problems,
