@@ -16,7 +16,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, R
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use mesh_sdk::adapter::ProviderSettings;
-use mesh_sdk::{Class, Cx, Error};
+use mesh_sdk::{Class, Cx, Error, Secret};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -173,6 +173,42 @@ pub async fn get(settings: ProviderSettings, encrypted: bool, path: &str) -> Res
     };
     let answer = client.session(None)?.ask(&Cx::default(), ask).await?;
     Ok(answer.status)
+}
+
+/// One `POST` to a server that is no backend, on a connection of its own; answers the status. The values of
+/// `headers` may let somebody in. Errors name the host, and neither path nor headers.
+pub async fn post(
+    settings: ProviderSettings,
+    encrypted: bool,
+    path: &str,
+    headers: &[(String, Secret)],
+    (kind, body): (&str, Vec<u8>),
+) -> Result<u16, Error> {
+    let client = Client::new(settings, encrypted);
+    let wrong = || Error::new(Class::Bug, "the call: no such request can be");
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header(HOST, client.host())
+        .header(CONTENT_TYPE, kind);
+    for (name, value) in headers {
+        let mut value = HeaderValue::from_bytes(value.expose()).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(Bytes::from(body)));
+    let request = request.map_err(|_| wrong())?;
+    let mut open = client.connect().await?;
+    let ask = Ask {
+        what: "the call",
+        method: Method::POST,
+        path,
+        json: None,
+        most: 64 * 1024,
+    };
+    let response = open.sender.send_request(request).await;
+    let response = response.map_err(|error| broken_call(ask.what, &error))?;
+    Ok(read(&Cx::default(), &ask, response).await?.status)
 }
 
 /// What one call of an adapter talks through.

@@ -11,7 +11,7 @@ pub mod htpasswd;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(feature = "http")]
-pub use http::get as http_get;
+pub use http::{get as http_get, post as http_post};
 #[cfg(feature = "ldap")]
 pub mod ldap;
 #[cfg(feature = "mariadb")]

@@ -15,6 +15,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::cli::LogFormat;
 use crate::errors::Fault;
 use crate::settings::LogSettings;
+use crate::traces::{Spans, is_traced};
 
 /// Libraries that print statements or addresses with passwords in them when asked for more: no variable
 /// and no option lifts them above info (S-2).
@@ -39,7 +40,7 @@ fn below_ceiling(metadata: &Metadata<'_>) -> bool {
             .strip_prefix(name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     });
-    !capped || *metadata.level() <= Level::INFO
+    (!capped || *metadata.level() <= Level::INFO) && !is_traced(metadata)
 }
 
 fn ceilings() -> FilterFn {
@@ -138,15 +139,18 @@ where
     })
 }
 
-/// Sets logging up for the process, once. `scrub` sees every event before it is written.
+/// Sets logging up for the process, once. `scrub` sees every event before it is written. `spans`: who collects
+/// those of traces, where somebody does.
 pub fn start(
     settings: &LogSettings,
     colours: bool,
+    spans: Option<Spans>,
     scrub: impl Fn(&str) -> String + Send + Sync + 'static,
 ) -> Result<(), Fault> {
     let layer = layer(settings, colours, make_writer(scrub))?;
     tracing_subscriber::registry()
         .with(layer)
+        .with(spans.map(|spans| spans.with_filter(FilterFn::new(is_traced))))
         .try_init()
         .map_err(|error| Fault::Failed {
             message: format!("logging could not be started: {error}"),

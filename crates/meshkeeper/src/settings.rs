@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{GlobalArgs, LogFormat, When};
 use crate::errors::Fault;
+use crate::traces::Target;
 
 /// The manifest's path.
 pub const MESH_CONFIG: &str = "MESH_CONFIG";
@@ -85,6 +86,8 @@ pub struct Settings {
     pub host: String,
     /// Where a service manager listens.
     pub notify: Option<OsString>,
+    /// Where a daemon sends traces, or why it cannot: that keeps no login from being kept.
+    pub traces: Option<Result<Target, String>>,
 }
 
 impl Settings {
@@ -121,6 +124,10 @@ impl Settings {
                 None => own_name(),
             },
             notify: from.variable(NOTIFY_SOCKET),
+            traces: match daemon {
+                true => Target::read(&|name| text(from, name).ok().flatten()),
+                false => None,
+            },
         })
     }
 }

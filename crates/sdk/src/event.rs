@@ -193,7 +193,22 @@ impl Event {
     pub fn line(&self) -> Result<(Key, String), Fault> {
         declared::did(&self.owner, self.kind);
         let subject = Key::of(&[self.kind.as_str(), &self.provider, &self.consumer]);
-        let line = serde_json::to_string(self).map_err(|e| Fault::Corrupt(e.to_string()))?;
+        let text =
+            |event: &Self| serde_json::to_string(event).map_err(|e| Fault::Corrupt(e.to_string()));
+        let mut line = text(self)?;
+        if line.len() > LINE {
+            // Each byte of the detail is at least one of the line.
+            let surplus = line.len() - LINE + "…".len();
+            let mut keep = self.detail.len().saturating_sub(surplus);
+            while !self.detail.is_char_boundary(keep) {
+                keep -= 1;
+            }
+            let detail = format!("{}…", &self.detail[..keep]);
+            line = text(&Self {
+                detail,
+                ..self.clone()
+            })?;
+        }
         Ok((subject, line))
     }
     /// The kind of what the core told.
@@ -293,6 +308,8 @@ impl Event {
     }
 }
 
+/// The most bytes that a line of the history has; a longer detail is cut.
+const LINE: usize = 4096;
 /// Above this many events of one kind in a pass, one stands for all (C-6).
 const FOLD_ABOVE: usize = 20;
 /// So many names are told of a folded storm.
@@ -389,6 +406,26 @@ mod tests {
         let detail = "c0, c1, c2, c3, c4 and 9995 others; the first: d";
         assert_eq!(folded[0].detail, detail);
         assert_eq!(folded[1].consumer, "c7");
+    }
+
+    #[test]
+    fn c5_a_line_of_the_history_is_bounded_whatever_its_detail() {
+        for detail in [
+            "ä\u{1}\"".repeat(3_000),
+            "x".repeat(LINE * 2),
+            "short".to_owned(),
+        ] {
+            let event = Event {
+                detail: detail.clone(),
+                ..event(EventKind::Failed, 1)
+            };
+            let (_, line) = event.line().expect("line");
+            assert!(line.len() <= LINE, "{}", line.len());
+            let read: Event = serde_json::from_str(&line).expect("an event");
+            let cut = read.detail.strip_suffix('…');
+            assert_eq!(cut.is_some(), detail != "short");
+            assert!(detail.starts_with(cut.unwrap_or(&read.detail)));
+        }
     }
 
     #[test]

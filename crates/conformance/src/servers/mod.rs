@@ -16,6 +16,7 @@ mod nats;
 mod podman;
 mod postgres;
 mod process;
+mod prometheus;
 mod proxy;
 mod rabbitmq;
 mod redis;
@@ -38,6 +39,7 @@ pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClie
 pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
 pub use podman::PodmanServer;
 pub use postgres::{PostgresFlavor, PostgresOptions, PostgresServer};
+pub use prometheus::{PrometheusServer, promtool};
 pub use proxy::Proxy;
 pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};

@@ -1,5 +1,6 @@
 //! `mesh events`: what happened, newest last.
 
+use std::future::Future;
 use std::time::Duration;
 
 use mesh_sdk::bus::{Bus, Key, LogLine};
@@ -34,16 +35,33 @@ pub(super) fn run(args: &EventsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     };
     let mut after = 0;
     let mut limit = args.limit;
+    let (mut begun, mut away) = (false, false);
     loop {
-        let (last, events) = online
-            .run(newest(bus, after, limit, since, about))
-            .map_err(store_fault)?;
-        show(cx, &events, after == 0 && !args.follow);
+        match online.run(until_stopped(
+            &online,
+            newest(bus, after, limit, since, about),
+        )) {
+            None => return Ok(0),
+            // A bus that is away comes back; one that was replaced counts its lines anew.
+            Some(Err(bus::Fault::Unreachable(why))) if args.follow && begun => {
+                if !std::mem::replace(&mut away, true) {
+                    cx.printer
+                        .note(&format!("the bus cannot be read now: {why}"));
+                }
+            }
+            Some(Err(fault)) => return Err(store_fault(fault)),
+            Some(Ok((last, events))) => {
+                if std::mem::take(&mut away) {
+                    cx.printer.note("the bus can be read again");
+                }
+                show(cx, &events, after == 0 && !args.follow);
+                // From here on everything is shown, however much comes at once.
+                (after, limit, begun) = (last.unwrap_or(after), usize::MAX, true);
+            }
+        }
         if !args.follow {
             return Ok(0);
         }
-        // From here on everything is shown, however much comes at once.
-        (after, limit) = (last.unwrap_or(after), usize::MAX);
         cx.printer.flush();
         let stopped = online.run(async {
             tokio::select! {
@@ -54,6 +72,14 @@ pub(super) fn run(args: &EventsArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         if stopped {
             return Ok(0);
         }
+    }
+}
+
+/// The outcome, unless it is time to stop before there is one.
+async fn until_stopped<T>(online: &Online, what: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        outcome = what => Some(outcome),
+        () = online.stop.cancelled() => None,
     }
 }
 

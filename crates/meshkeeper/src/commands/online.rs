@@ -14,6 +14,7 @@ use super::Context;
 use crate::errors::Fault;
 use crate::logs;
 use crate::manifest::Manifest;
+use crate::traces::Spans;
 use crate::wiring::installation::{
     self, Claiming, Holder, Installation, InstallationFault, Runner, Turn, take_turn,
 };
@@ -34,9 +35,14 @@ impl Online {
     /// Starts logging, the runtime and the ear for signals. `threads`: how many besides this one; the
     /// loops themselves need few.
     pub(crate) fn start(cx: &Context<'_>) -> Result<Self, Fault> {
+        Self::start_with(cx, None)
+    }
+    /// The same with somebody who collects the spans of traces.
+    pub(crate) fn start_with(cx: &Context<'_>, spans: Option<Spans>) -> Result<Self, Fault> {
         let scrubber = Arc::new(Scrubber::default());
         let hide = Arc::clone(&scrubber);
-        logs::start(&cx.settings.log, cx.printer.err_colours(), move |text| {
+        let colours = cx.printer.err_colours();
+        logs::start(&cx.settings.log, colours, spans, move |text| {
             hide.scrub(text).into_owned()
         })?;
         // The one provider of cryptography; a second call in one process is harmless.

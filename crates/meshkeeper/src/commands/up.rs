@@ -21,7 +21,9 @@ use crate::cli::UpArgs;
 use crate::desk;
 use crate::errors::Fault;
 use crate::manifest::{BusChoice, Kinds, Manifest, PageAsked};
+use crate::metrics::Metrics;
 use crate::notify::Notify;
+use crate::traces::{Tally, Tracing};
 use crate::watch::{Change, Pace, Watch};
 use crate::web;
 use crate::wiring::alive::{self, Alive};
@@ -49,7 +51,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs it.
 pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    let online = Online::start(cx)?;
+    let mut tracing = Tracing::by(cx.settings.traces.as_ref());
+    let online = Online::start_with(cx, tracing.spans.take())?;
+    let tracing = online.run(async { tracing.start(online.clock, &online.scrubber) });
     let manifest = match cx.manifest() {
         Ok(manifest) => manifest,
         Err(fault) => {
@@ -58,7 +62,9 @@ pub(super) fn run(args: &UpArgs, cx: &Context<'_>) -> Result<u8, Fault> {
         }
     };
     let turn = online.run(my_turn(&online, &cx.settings.data))?;
-    let outcome = online.run(serve(cx, &online, Arc::new(manifest), args));
+    let manifest = Arc::new(manifest);
+    let outcome = online.run(serve(cx, &online, manifest, (args, tracing.tally.clone())));
+    online.run(tracing.end());
     drop(turn);
     outcome.map(|()| 0)
 }
@@ -98,11 +104,11 @@ async fn serve(
     cx: &Context<'_>,
     online: &Online,
     mut manifest: Arc<Manifest>,
-    args: &UpArgs,
+    (args, tally): (&UpArgs, Tally),
 ) -> Result<(), Fault> {
     let opened = online.open_for(&cx.settings.data, &manifest).await;
     let mut installation = opened.map_err(told)?;
-    let metrics = Arc::new(api::Metrics::default());
+    let metrics = Arc::new(Metrics::new(tally));
     let shown: Arc<RwLock<Arc<dyn Bus>>> = Arc::new(RwLock::new(Arc::clone(&installation.bus)));
     let kept = Kept {
         local: Arc::default(),

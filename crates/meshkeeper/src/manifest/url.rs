@@ -116,7 +116,7 @@ fn port(text: &str) -> Result<u16, &'static str> {
 }
 
 /// Undoes percent-encoding, once.
-fn decode(path: &str) -> Result<String, &'static str> {
+pub fn decode(path: &str) -> Result<String, &'static str> {
     let mut out = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
     while let Some(byte) = bytes.next() {

@@ -28,6 +28,22 @@ fn c1_the_operating_page_tells_every_condition_and_its_cure() {
 }
 
 #[test]
+fn s6_the_observing_page_tells_every_metric_with_its_kind_and_labels() {
+    let page = page("docs/observing.md");
+    let (_, table) = page.split_once("<!-- metrics: begin -->\n").expect("begin");
+    let (table, _) = table.split_once("<!-- metrics: end -->").expect("end");
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    let told = meshkeeper::metrics::ALL.iter().map(|metric| {
+        let (name, kind) = (metric.name, metric.kind.as_str());
+        format!(
+            "| `{name}` | {kind} | {} | {} |",
+            metric.labels, metric.help
+        )
+    });
+    assert_eq!(rows, told.collect::<Vec<String>>());
+}
+
+#[test]
 fn a2_the_manifest_of_the_readme_is_in_order() {
     let readme = page("README.md");
     let (_, rest) = readme.split_once("```toml\n").expect("a manifest");

@@ -287,6 +287,10 @@ impl Up {
     pub(crate) fn log(&self) -> String {
         text(&self.err)
     }
+    /// What it answered so far.
+    pub(crate) fn out(&self) -> String {
+        text(&self.out)
+    }
     /// Waits for a text in its log.
     pub(crate) fn says(&self, what: &str) {
         until(&format!("the log says `{what}`"), 30, || {

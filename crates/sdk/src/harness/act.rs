@@ -274,8 +274,14 @@ impl Provisioner {
         let (parts, cx) = (&self.parts, self.cx_to_write());
         let call = parts.adapter.create_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().apply_timeout;
+        let call = while_alive(
+            deadline,
+            "the bulk create",
+            (&cx, || self.pulse.item()),
+            call,
+        );
         let outcome = tokio::select! {
-            outcome = while_alive(deadline, "the bulk create", (&cx, || self.pulse.item()), call) => Some(outcome),
+            outcome = self.traced("create_all", (None, batch.len()), call) => Some(outcome),
             () = patience(&parts.stop) => None,
         };
         (sink.take(), outcome)
@@ -323,7 +329,9 @@ impl Provisioner {
         let cx = self.cx_to_write();
         let call = parts.adapter.create(&cx, &parts.marker, asked);
         let deadline = self.core.settings().apply_timeout;
-        let effect = within_or_stop(deadline, "create", &parts.stop, call).await;
+        let call = within_or_stop(deadline, "create", &parts.stop, call);
+        let consumer = Some(&self.core.slots()[i].consumer);
+        let effect = self.traced("create", (consumer, 1), call).await;
         self.pulse.item();
         if !matches!(effect, Some(Ok(()))) || !parts.adapter.capabilities().holds {
             return Created { effect, look: None };
@@ -398,22 +406,15 @@ impl Provisioner {
         let deadline = self.core.settings().apply_timeout;
         let (adapter, stop) = (&self.parts.adapter, &self.parts.stop);
         let marker = &self.parts.marker;
+        let consumer = (Some(&slot.consumer), 1);
         if step == Step::Disable {
-            within_or_stop(
-                deadline,
-                "disable",
-                stop,
-                adapter.disable(&cx, marker, &login),
-            )
-            .await
+            let call = adapter.disable(&cx, marker, &login);
+            let call = within_or_stop(deadline, "disable", stop, call);
+            self.traced("disable", consumer, call).await
         } else {
-            within_or_stop(
-                deadline,
-                "remove",
-                stop,
-                adapter.remove(&cx, marker, &login),
-            )
-            .await
+            let call = adapter.remove(&cx, marker, &login);
+            let call = within_or_stop(deadline, "remove", stop, call);
+            self.traced("remove", consumer, call).await
         }
     }
 }

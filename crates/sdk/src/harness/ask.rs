@@ -45,7 +45,7 @@ impl Provisioner {
         let deadline = self.core.settings().ask_timeout;
         let call = self.parts.adapter.server(&cx);
         let seen = tokio::select! {
-            seen = within(deadline, "the look at the server", call) => seen,
+            seen = self.traced("server", (None, 1), within(deadline, "the look at the server", call)) => seen,
             () = self.parts.stop.cancelled() => return,
         };
         let seen = scrub_server(&self.parts.scrub, seen);
@@ -58,7 +58,7 @@ impl Provisioner {
         let deadline = self.core.settings().apply_timeout;
         let call = self.parts.adapter.list(&cx, &self.parts.marker);
         let listed = tokio::select! {
-            listed = within(deadline, "the list", call) => listed,
+            listed = self.traced("list", (None, 1), within(deadline, "the list", call)) => listed,
             () = self.parts.stop.cancelled() => return,
         };
         let listed = listed.map_err(|error| scrub_error(&self.parts.scrub, error));
@@ -92,7 +92,7 @@ impl Provisioner {
         let deadline = self.core.settings().apply_timeout;
         let call = self.parts.adapter.uses(&cx, &departing);
         let uses = tokio::select! {
-            uses = within(deadline, "who is in use", call) => uses,
+            uses = self.traced("uses", (None, asked.len()), within(deadline, "who is in use", call)) => uses,
             () = self.parts.stop.cancelled() => return,
         };
         let uses = uses.and_then(|uses| {
@@ -163,8 +163,9 @@ impl Provisioner {
         let (parts, cx) = (&self.parts, self.cx(after_effect));
         let call = parts.adapter.holds_all(&cx, &parts.marker, &asked, &sink);
         let deadline = self.core.settings().ask_timeout;
+        let call = while_alive(deadline, "the bulk look", (&cx, || self.pulse.item()), call);
         let outcome = tokio::select! {
-            outcome = while_alive(deadline, "the bulk look", (&cx, || self.pulse.item()), call) => outcome,
+            outcome = self.traced("holds_all", (None, ask.len()), call) => outcome,
             () = parts.stop.cancelled() => Err(cut_off("the bulk look")),
         };
         (sink.take(), outcome, cx.signs_of_life().rests())
@@ -206,7 +207,9 @@ impl Provisioner {
         let cx = self.cx(after_effect);
         let call = self.parts.adapter.holds(&cx, &self.parts.marker, asked);
         let deadline = self.core.settings().ask_timeout;
-        let answer = within(deadline, "the look", call).await;
+        let consumer = Some(&self.core.slots()[i].consumer);
+        let call = within(deadline, "the look", call);
+        let answer = self.traced("holds", (consumer, 1), call).await;
         self.pulse.item();
         scrub_answer(&self.parts.scrub, answer)
     }

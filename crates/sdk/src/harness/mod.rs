@@ -13,6 +13,7 @@ mod observe;
 mod pass;
 mod shelf;
 pub mod skeleton;
+pub mod spans;
 mod store;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -28,7 +29,7 @@ use crate::bus::{Bus, Rev};
 use crate::clock::Clock;
 use crate::decide::conditions::Ledger;
 use crate::decide::{Core, SecretState, Settings, State, WholeWish};
-use crate::event::Event;
+use crate::event::{Event, EventKind};
 use crate::handle::{AdapterHandle, Asked};
 use crate::mark::Marker;
 use crate::name::{ConsumerName, ProviderName};
@@ -107,6 +108,8 @@ pub trait Observer: Send + Sync + 'static {
     fn opened(&self, _name: &str, _pulse: &Pulse) {}
     /// A pass ended.
     fn passed(&self, report: &PassReport);
+    /// So much happened on a pass, by its kind in the history; also where what it found could not be stored.
+    fn happened(&self, _label: &str, _kinds: &[(EventKind, usize)]) {}
     /// A pass saw these otherwise than the one before (B-10).
     fn changed(&self, _name: &str, _seen: &[Observation]) {}
 }

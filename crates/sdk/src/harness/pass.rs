@@ -1,10 +1,13 @@
 //! One pass: look → decide → act → look again → record, conditions, history.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::beat::{Beating, bound_of};
-use super::{Provisioner, StoreFault, declared};
+use super::{Provisioner, StoreFault, declared, spans};
 use crate::bus::Fault;
 use crate::condition::{Condition, Fact};
 use crate::decide::conditions::{Change, Seen};
@@ -79,25 +82,33 @@ impl Provisioner {
         };
         self.pulse
             .begins(self.now(), bound_of(self.core.settings()));
-        beating.during(self.whole_pass()).await
+        let span = spans::pass(&self.label);
+        let outcome = beating.during(self.whole_pass()).instrument(span.clone());
+        let outcome = outcome.await;
+        if let Err(fault) = &outcome {
+            span.record("error", fault.to_string());
+        }
+        outcome
     }
 
     async fn whole_pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.now();
         *self.store_hangs.get_mut() = false;
         self.note_how_each_stands();
-        self.look().await;
+        self.look().instrument(spans::look()).await;
         self.step("acts");
-        let acted = self.act().await;
+        let acted = self.act().instrument(spans::apply()).await;
         let end = self.core.end(self.now());
+        self.tell_what_happened(&end);
         self.step("stores");
-        let stored = self.finish(&end).await;
+        let stored = self.finish(&end).instrument(spans::store()).await;
         if let Err(fault) = acted.and(stored) {
             // What was held back waits for no regular turn.
             self.core.hint();
             return Err(self.scrub_fault(fault));
         }
         let report = self.report(began, &end);
+        spans::passed(&report);
         let changed = self.changed(&end);
         for observer in &self.parts.observers {
             observer.passed(&report);
@@ -106,6 +117,23 @@ impl Provisioner {
             }
         }
         Ok(report)
+    }
+
+    fn tell_what_happened(&self, end: &PassEnd) {
+        let mut kinds: BTreeMap<EventKind, usize> = BTreeMap::new();
+        let slots = self.core.slots();
+        let counted = end.happenings.iter();
+        // Our own login is counted nowhere.
+        for (_, happening) in counted.filter(|(i, _)| !slots[*i].consumer.is_canary()) {
+            *kinds.entry(Event::kind_of(happening)).or_default() += 1;
+        }
+        if kinds.is_empty() {
+            return;
+        }
+        let kinds: Vec<(EventKind, usize)> = kinds.into_iter().collect();
+        for observer in &self.parts.observers {
+            observer.happened(&self.label, &kinds);
+        }
     }
 
     /// Looks and decides, and does nothing. Whoever calls it drops this provisioner afterwards.
@@ -162,7 +190,7 @@ impl Provisioner {
     }
 
     fn report(&self, began: Time, end: &PassEnd) -> PassReport {
-        let mut states = std::collections::BTreeMap::new();
+        let mut states = BTreeMap::new();
         let slots = self.core.slots().iter();
         for slot in slots.filter(|s| s.wanted.is_some() && !s.consumer.is_canary()) {
             *states.entry(slot.state()).or_insert(0) += 1;
