@@ -6,6 +6,7 @@ mod bus;
 mod client;
 mod gap;
 mod page;
+mod readers;
 mod runs;
 mod server;
 mod stopwatch;
@@ -25,7 +26,7 @@ pub(crate) struct Args {
     /// Small sizes, in about a minute, and no page is written
     #[arg(long)]
     quick: bool,
-    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `bulk-postgres`, `ansible`, `bus`, …
+    /// Only what has this in its name: `hint`, `core`, `redis-7.0-10000`, `bulk-postgres`, `ansible`, `page`, `bus`, …
     #[arg(long)]
     only: Option<String>,
     /// Measure this program, and do not build one
@@ -131,6 +132,9 @@ fn tables(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<(&'static s
     if wanted("ansible") {
         tables.push(("ansible", ansible::all(bench, root)?));
     }
+    if wanted("page") {
+        tables.push(("page", readers(args, root, bench)?));
+    }
     tables.retain(|(_, rows)| !rows.is_empty());
     Ok(tables)
 }
@@ -164,6 +168,15 @@ fn all(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<Row>> {
         rows.extend(run.end());
     }
     Ok(rows)
+}
+
+/// The page, with as many consumers as one provider has.
+fn readers(args: &Args, root: &Path, bench: &Bench<'_>) -> Result<Vec<Row>> {
+    let product = product(root, "Valkey 9")?;
+    let (users, every) = if args.quick { (1_000, 1) } else { (100_000, 5) };
+    let run = Run::begin(bench, &product, PLAIN, users, every)?;
+    let on = format!("{}, {users}", product.title);
+    readers::all(bench, run.up()?, &on, users)
 }
 
 fn build(root: &Path) -> Result<PathBuf> {

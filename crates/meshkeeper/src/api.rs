@@ -1,16 +1,12 @@
-//! What `mesh up --listen` serves: health, metrics, and the picture as JSON. Reads only, and never a
-//! password (S-6).
+//! What `mesh up --listen` serves beside the page: health, metrics, and the picture as JSON. Reads only, and
+//! never a password (S-6); [`crate::web`] stands before it.
 
-use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use mesh_sdk::bus::Bus;
@@ -22,17 +18,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-use tracing::info;
 
-use crate::errors::Fault;
 use crate::status;
 use crate::wiring::watchdog::local::Local;
-
-/// How long open requests may go on after a stop.
-const DRAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByLoop {
@@ -173,75 +161,14 @@ pub struct Served {
     pub local: Arc<Local>,
 }
 
-/// Listens, and serves until the stop. Errors: an address beyond this machine, or one that is taken.
-pub async fn listen(
-    address: SocketAddr,
-    served: Served,
-    stop: CancellationToken,
-) -> Result<JoinHandle<()>, Fault> {
-    if !address.ip().is_loopback() {
-        return Err(Fault::failed(
-            format!(
-                "{address} is not an address of this machine alone, and tokens come with the page"
-            ),
-            "listen on 127.0.0.1 and put a proxy before it",
-        ));
-    }
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Fault::failed(
-            format!("cannot listen on {address}: {error}"),
-            "choose another port",
-        )
-    })?;
-    let address = listener.local_addr().unwrap_or(address);
-    info!(%address, "serving health, metrics and status");
-    let app = router(served);
-    let ended = stop.clone();
-    let serving =
-        axum::serve(listener, app).with_graceful_shutdown(async move { ended.cancelled().await });
-    Ok(tokio::spawn(drained(serving.into_future(), stop)))
-}
-
-async fn drained(serving: impl Future<Output = std::io::Result<()>>, stop: CancellationToken) {
-    let patience = async {
-        stop.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        _ = serving => {}
-        () = patience => {}
-    }
-}
-
-/// The routes.
+/// The routes. Who may ask is settled before them.
 pub fn router(served: Served) -> Router {
     Router::new()
         .route("/live", get(|| async { "ok\n" }))
         .route("/ready", get(ready))
         .route("/status", get(picture))
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn(only_this_machine))
         .with_state(Arc::new(served))
-}
-
-/// Answers only what was asked under a name of this machine: a page of somebody else, whose name leads
-/// here, reads nothing.
-async fn only_this_machine(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST);
-    let host = host.and_then(|host| host.to_str().ok());
-    match host {
-        Some(host) if is_of_this_machine(host) => next.run(request).await,
-        _ => (StatusCode::FORBIDDEN, "not a name of this machine\n").into_response(),
-    }
-}
-
-fn is_of_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    let loopback = |address: IpAddr| address.is_loopback();
-    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(loopback)
 }
 
 async fn read(served: &Served) -> Result<status::Picture, Response> {

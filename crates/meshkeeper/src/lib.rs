@@ -17,4 +17,5 @@ pub mod program;
 pub mod settings;
 pub mod status;
 pub mod watch;
+pub mod web;
 pub mod wiring;

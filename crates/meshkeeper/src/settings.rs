@@ -30,6 +30,16 @@ pub trait Environment {
     fn variable(&self, name: &str) -> Option<OsString>;
 }
 
+/// No variables.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nothing;
+
+impl Environment for Nothing {
+    fn variable(&self, _: &str) -> Option<OsString> {
+        None
+    }
+}
+
 /// The process's variables.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Process;

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use crate::condition::{ConditionId, Fact};
 use crate::decide::conditions::{Change, Kept, Ledger, Seen};
+use crate::harness::declared;
 use crate::time::Time;
 
 /// A standing condition that only counts on is stored again after this many looks, not at each.
@@ -13,6 +14,7 @@ const STORE_EVERY: u64 = 10;
 /// The conditions of one owner with their place on the bus.
 #[derive(Debug)]
 pub struct Book {
+    owner: String,
     ledger: Ledger,
     revs: HashMap<String, Rev>,
 }
@@ -42,6 +44,7 @@ impl Book {
             revs.insert(entry.key.as_str().to_owned(), entry.rev);
         }
         Ok(Self {
+            owner: owner.to_owned(),
             ledger: Ledger::new(owner, kept),
             revs,
         })
@@ -50,7 +53,8 @@ impl Book {
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
-    /// One look of the owner; see [`Ledger::look`].
+    /// One look of the owner; see [`Ledger::look`]. With debug assertions it panics at a fact of a type that the
+    /// owner's class does not declare.
     pub fn look(
         &mut self,
         now: Time,
@@ -58,6 +62,9 @@ impl Book {
         facts: Vec<Fact>,
         seen: impl Fn(&ConditionId) -> Seen,
     ) -> Vec<Change> {
+        for fact in &facts {
+            declared::finds(&self.owner, fact.kind);
+        }
         self.ledger.look(now, generation, facts, seen)
     }
     /// Stores what changed, what is new, what is about to be cleared, and now and then what only counted on.

@@ -132,6 +132,18 @@ condition_types! {
     DeliveryContested Warning
         "Something else keeps changing what was delivered; it is repaired less and less often."
         "Find out what writes there, or deliver to another place.";
+    ContainerTaken Error
+        "A container of that name exists and nothing says that it is ours; it was left alone."
+        "Give the container another `name`, or remove that one.";
+    ImageMissing Error
+        "The image of a container is not on the host; Meshkeeper pulls none by itself."
+        "Pull or load it, with the command that the message names.";
+    RestartFailed Error
+        "A container or unit could not be looked at, made or started; it is tried again."
+        "See the reason: a socket that does not answer, a mount that is missing, a port in use.";
+    Unwell Error
+        "A container or unit does not stay up, is changed again and again, or fails its health check; it is restarted less and less often."
+        "Look at its own log; a changed manifest or new credentials end the brake.";
     ManifestDiffers Warning
         "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
         "Bring the same manifest and files to every host.";

@@ -6,6 +6,7 @@ use tracing::{debug, info, warn};
 use crate::bus::{Fault, Key};
 use crate::decide::Happening;
 use crate::decide::conditions::Change;
+use crate::harness::declared;
 use crate::time::Time;
 
 /// The kinds of events: a closed list; each is a subject of the history.
@@ -61,9 +62,51 @@ pub enum EventKind {
     Delivered,
     /// A consumer was told of them by its reload hook.
     Told,
+    /// A consumer's container or unit was made again or started, and why.
+    Restarted,
+}
+
+/// What an event says was done to a backend, a file or a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing, or a person did it.
+    None,
+    /// Something was brought, or put right.
+    Repairs,
+    /// Something was taken away.
+    TakesAway,
 }
 
 impl EventKind {
+    /// What was done.
+    pub const fn effect(self) -> Effect {
+        match self {
+            EventKind::Applied
+            | EventKind::Healed
+            | EventKind::Minted
+            | EventKind::SwitchedOn
+            | EventKind::Delivered
+            | EventKind::Told
+            | EventKind::Restarted => Effect::Repairs,
+            EventKind::SwitchedOff | EventKind::Dropped => Effect::TakesAway,
+            EventKind::Adopted
+            | EventKind::Unknown
+            | EventKind::Answered
+            | EventKind::Braked
+            | EventKind::Taken
+            | EventKind::Failed
+            | EventKind::Leaving
+            | EventKind::CameBack
+            | EventKind::Superseded
+            | EventKind::HandedOver
+            | EventKind::Raised
+            | EventKind::Changed
+            | EventKind::Cleared
+            | EventKind::Word
+            | EventKind::Task
+            | EventKind::Purged => Effect::None,
+        }
+    }
     /// The word in subjects and on the screen.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -91,6 +134,7 @@ impl EventKind {
             EventKind::Purged => "purged",
             EventKind::Delivered => "delivered",
             EventKind::Told => "told",
+            EventKind::Restarted => "restarted",
         }
     }
 }
@@ -144,8 +188,10 @@ impl Event {
             count: 1,
         }
     }
-    /// Where it stands in the history, and its line there.
+    /// Where it stands in the history, and its line there. With debug assertions it panics if the loop's class
+    /// declares nothing of the kind.
     pub fn line(&self) -> Result<(Key, String), Fault> {
+        declared::did(&self.owner, self.kind);
         let subject = Key::of(&[self.kind.as_str(), &self.provider, &self.consumer]);
         let line = serde_json::to_string(self).map_err(|e| Fault::Corrupt(e.to_string()))?;
         Ok((subject, line))
@@ -235,7 +281,8 @@ impl Event {
             | EventKind::Task
             | EventKind::Purged
             | EventKind::Delivered
-            | EventKind::Told => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Told
+            | EventKind::Restarted => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

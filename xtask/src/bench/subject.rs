@@ -151,6 +151,10 @@ pub(super) struct Counted {
 }
 
 impl Up {
+    /// Where it listens.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
     pub(super) fn metrics(&self) -> Result<Counted> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         // The daemon answers only under a name of this machine.

@@ -171,6 +171,7 @@ fn judge(arrows: &[Arrow]) -> Vec<Finding> {
             ],
             "mesh-catalog" => &["mesh-bus", "mesh-loops", "meshkeeper"],
             "mesh-bus" => &["mesh-catalog", "mesh-loops", "meshkeeper"],
+            "mesh-loops" if *dev => &["mesh-catalog", "mesh-bus", "meshkeeper"],
             "mesh-loops" => &["mesh-catalog", "mesh-bus", "mesh-conformance", "meshkeeper"],
             "mesh-conformance" => &["mesh-catalog", "mesh-bus", "mesh-loops", "meshkeeper"],
             _ => &[],

@@ -131,7 +131,8 @@ fn log_config(names: &Names, layout: &Layout, first_seq: u64) -> Value {
         "max_msgs_per_subject": LINES_OF_SUBJECT,
         "max_msgs": LINES,
         "max_age": AGE_NANOS,
-        "compression": "s2",
+        // A server that was killed may be unable to read its compressed blocks (decision 0092).
+        "compression": "none",
         "first_seq": first_seq,
     });
     for (field, value) in locked_log() {

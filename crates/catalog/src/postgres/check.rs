@@ -234,6 +234,8 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         let made = Wish::new(parts, &Secret::from("key"));
@@ -247,6 +249,15 @@ mod tests {
 
     fn plain() -> Value {
         json!({ "database": "shop", "privileges": "readonly" })
+    }
+
+    #[test]
+    fn r3_a_second_login_that_is_too_long_is_no_reason_to_refuse_the_first() {
+        let first = Login::new(&"x".repeat(61)).expect("a login");
+        assert_eq!(refused(first.as_str(), b"long enough", plain()), None);
+        let second = first.second();
+        let refused = refused(second.as_str(), b"long enough", plain());
+        assert_eq!(refused.as_deref(), Some("login"));
     }
 
     #[test]

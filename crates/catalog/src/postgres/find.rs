@@ -110,7 +110,9 @@ impl Postgres {
         };
         let sql = format!(
             "SELECT a.oid, a.rolname::text, a.rolcanlogin, coalesce(a.rolvaliduntil <= now(), false), \
-               a.rolconnlimit, coalesce(d.description, ''), {had_password}, \
+               a.rolconnlimit, \
+               coalesce((SELECT d.description FROM pg_shdescription d \
+                 WHERE d.objoid = a.oid AND d.classoid = 'pg_authid'::regclass), ''), {had_password}, \
                array_remove(ARRAY[ \
                  CASE WHEN a.rolsuper THEN 'SUPERUSER' END, CASE WHEN a.rolcreatedb THEN 'CREATEDB' END, \
                  CASE WHEN a.rolcreaterole THEN 'CREATEROLE' END, \
@@ -120,9 +122,7 @@ impl Postgres {
                  NULL), \
                ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid \
                  WHERE m.member = a.oid ORDER BY 1) \
-             FROM {table} a LEFT JOIN pg_shdescription d \
-               ON d.objoid = a.oid AND d.classoid = 'pg_authid'::regclass \
-             WHERE a.rolname !~ '^pg_' ORDER BY a.rolname"
+             FROM {table} a WHERE a.rolname !~ '^pg_' ORDER BY a.rolname"
         );
         let mut all = Vec::new();
         for row in session.query(WHAT, &sql, &[]).await? {

@@ -139,10 +139,11 @@ impl JetCluster {
         .await
     }
     /// Waits until every copy of a stream is as far as its leader's, as before the next server of a rolling
-    /// restart.
+    /// restart. An error tells what the servers complain of: a copy that cannot be written is not seen from
+    /// outside.
     pub async fn current(&self, stream: &str) -> Result<()> {
         let what = format!("$JS.API.STREAM.INFO.{stream}");
-        until("every copy is current", READY, || async {
+        let outcome = until("every copy is current", READY, || async {
             let info = async { self.admin(0).await?.json(&what, "").await };
             let info = info.await.map_err(|error| error.to_string())?;
             let copies = info["cluster"]["replicas"].as_array();
@@ -152,7 +153,19 @@ impl JetCluster {
             let all = copies.len() + 1 == self.nodes.len() && copies.iter().all(is_current);
             (led && all).then_some(()).ok_or_else(|| info.to_string())
         })
-        .await
+        .await;
+        outcome.map_err(|error| ServerError::new(format!("{error}\n{}", self.complaints())))
+    }
+    /// The errors of storing that the servers logged, and what lost its majority.
+    pub fn complaints(&self) -> String {
+        let logs = (0..self.nodes.len()).map(|n| (n, self.log(n)));
+        let lines = logs.flat_map(|(n, log)| {
+            let told = |line: &&str| line.contains("[ERR]") && !line.contains("connect to route");
+            let told = |line: &&str| told(line) || line.contains("NO quorum");
+            let lines: Vec<String> = log.lines().filter(told).map(str::to_owned).collect();
+            lines.into_iter().map(move |line| format!("n{n}: {line}\n"))
+        });
+        lines.collect()
     }
     async fn leader_by(&self, n: usize, stream: &str) -> Result<Option<usize>> {
         let mut admin = self.admin(n).await?;

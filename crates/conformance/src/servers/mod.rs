@@ -13,12 +13,14 @@ mod ldap;
 mod mariadb;
 mod mosquitto;
 mod nats;
+mod podman;
 mod postgres;
 mod process;
 mod proxy;
 mod rabbitmq;
 mod redis;
 mod resp;
+mod systemd;
 
 use std::path::{Path, PathBuf};
 
@@ -34,11 +36,13 @@ pub use ldap::{LdapOptions, LdapServer, PASSWORD as LDAP_PASSWORD};
 pub use mariadb::{MariadbOptions, MariadbServer};
 pub use mosquitto::{MOSQUITTO_ADMIN, MosquittoOptions, MosquittoServer, MqttClient};
 pub use nats::{NATS_SYSTEM, NatsClient, NatsOptions, NatsServer};
+pub use podman::PodmanServer;
 pub use postgres::{PostgresFlavor, PostgresOptions, PostgresServer};
 pub use proxy::Proxy;
 pub use rabbitmq::{RABBIT_ADMIN, RabbitServer};
 pub use redis::{Flavor, Options, RedisServer, TlsFiles};
 pub use resp::{Reply, RespClient, encode};
+pub use systemd::SystemdManager;
 
 /// A server's program: the variable names one, or it lies under `.servers` of the workspace, or it is on
 /// the PATH.

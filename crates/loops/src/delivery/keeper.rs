@@ -12,8 +12,10 @@ use mesh_sdk::condition::ConditionType;
 use mesh_sdk::decide::conditions::Seen;
 use mesh_sdk::decide::{Summary, backoff};
 use mesh_sdk::event::{Event, EventKind};
-use mesh_sdk::harness::skeleton::{Declared, Loop};
-use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
+use mesh_sdk::harness::beat::Beating;
+use mesh_sdk::harness::declared::{self, Declared};
+use mesh_sdk::harness::skeleton::Loop;
+use mesh_sdk::harness::{LoopRecord, PassReport, Pulse, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
 
@@ -23,10 +25,15 @@ use super::hook;
 use super::order::{Has, Made, Order, Target};
 use super::place::Place;
 use super::record::{Record, Version, Why};
-use super::store::{self, Stored};
+use crate::store::{self, Kept, Stored};
 
 /// A program that takes credentials on its standard input has so long.
 const HAND_OVER: Duration = Duration::from_secs(30);
+
+/// In a pass something is finished within so long, hooks aside.
+const BOUND: Duration = Duration::from_secs(90);
+/// Every hook is given up at its deadline. If nothing was finished for so many of the longest, nothing will be.
+const DEADLINES: u32 = 3;
 
 /// The first wait for credentials that are not applied yet.
 const SOON: Duration = Duration::from_secs(1);
@@ -94,12 +101,21 @@ pub enum Is {
     Amiss(String),
 }
 
+impl Kept for Record {
+    const CLASS: &'static str = "delivery";
+}
+
+/// Every record of every host, for who shows them.
+pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
+    store::read_all(bus).await
+}
+
 /// Delivery on one host.
 pub struct Delivery {
     parts: Parts,
     orders: Vec<Order>,
     generation: u64,
-    kept: BTreeMap<Key, Stored>,
+    kept: BTreeMap<Key, Stored<Record>>,
     book: Book,
     beat: Option<Rev>,
     events: Vec<Event>,
@@ -107,11 +123,15 @@ pub struct Delivery {
     waited: u32,
     /// The newest request for a pass.
     asked: u64,
+    pulse: Pulse,
+    /// It makes pass after pass, and not a single one.
+    goes_on: bool,
 }
 
 impl Delivery {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
+        declared::declare(Self::declared());
         let bus = parts.bus.as_ref();
         let kept = store::load(bus, &parts.host).await?;
         let book = Book::open(bus, &parts.name).await?;
@@ -125,6 +145,8 @@ impl Delivery {
             events: Vec::new(),
             waited: 0,
             asked: 0,
+            pulse: Pulse::default(),
+            goes_on: false,
             parts,
         })
     }
@@ -149,6 +171,11 @@ impl Delivery {
         }
     }
 
+    /// How far it is, for whoever watches it (B-8).
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
     /// Everything that it knows, for whoever shows it.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.kept.values().map(|stored| &stored.record)
@@ -168,7 +195,7 @@ impl Delivery {
         for order in &self.orders {
             let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
             let place = order.target.to_string();
-            let key = store::key(&self.parts.host, &order.consumer, &place);
+            let key = store::key::<Record>(&self.parts.host, &order.consumer, &place);
             let written = self
                 .kept
                 .get(&key)
@@ -197,18 +224,38 @@ impl Delivery {
         Ok(all)
     }
 
-    /// One pass.
+    /// One pass. While it takes long, it beats.
     pub async fn one_pass(&mut self) -> Result<PassReport, StoreFault> {
+        let beating = Beating {
+            bus: Arc::clone(&self.parts.bus),
+            name: self.parts.name.clone(),
+            pulse: self.pulse.clone(),
+            clock: self.parts.clock,
+        };
+        self.pulse.begins(self.parts.clock.now(), self.bound());
+        beating.during(self.whole_pass()).await
+    }
+
+    async fn whole_pass(&mut self) -> Result<PassReport, StoreFault> {
         let began = self.parts.clock.now();
         let has = self.ask().await?;
         let mut summary = Summary::default();
         let orders = std::mem::take(&mut self.orders);
         for order in &orders {
+            self.pulse.step(self.parts.clock.now(), "looks at places");
             self.keep(order, &has, &mut summary).await;
         }
         self.orders = orders;
         self.retire();
+        self.pulse.step(self.parts.clock.now(), "stores");
         self.finish(began, summary).await
+    }
+
+    /// In a pass something is finished within so long.
+    fn bound(&self) -> Duration {
+        let hooks = self.orders.iter().filter_map(|order| order.hook.as_ref());
+        let longest = hooks.map(|(_, deadline)| *deadline).max();
+        longest.map_or(BOUND, |longest| BOUND.max(longest * DEADLINES))
     }
 
     /// Asks once for each provider that anybody needs.
@@ -241,11 +288,11 @@ impl Delivery {
         summary: &mut Summary,
     ) {
         let place = order.target.to_string();
-        let key = store::key(&self.parts.host, &order.consumer, &place);
-        let mut stored = self
-            .kept
-            .remove(&key)
-            .unwrap_or_else(|| Stored::new(&order.consumer, &self.parts.host, &place));
+        let key = store::key::<Record>(&self.parts.host, &order.consumer, &place);
+        let mut stored = self.kept.remove(&key).unwrap_or_else(|| {
+            let host = self.parts.host.clone();
+            Stored::new(Record::new(order.consumer.clone(), host, place))
+        });
         let none = HashMap::new();
         let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
         let mut one = One {
@@ -258,6 +305,7 @@ impl Delivery {
         one.pass(&mut stored.record, self.parts.clock, summary)
             .await;
         let events = one.events;
+        stored.record.made_of(&one.made.asked, one.made.of);
         for (kind, detail) in events {
             self.tell(kind, &order.consumer, detail);
         }
@@ -283,7 +331,7 @@ impl Delivery {
         let host = &self.parts.host;
         let asked = self.orders.iter();
         let asked: BTreeSet<Key> = asked
-            .map(|order| store::key(host, &order.consumer, &order.target.to_string()))
+            .map(|order| store::key::<Record>(host, &order.consumer, &order.target.to_string()))
             .collect();
         let mut left = Vec::new();
         for (key, stored) in &mut self.kept {
@@ -344,7 +392,7 @@ impl Delivery {
             class: "delivery".to_owned(),
             label: self.parts.host.clone(),
             last_pass: Some(now),
-            next_pass: Some(next_at),
+            next_pass: self.goes_on.then_some(next_at),
             summary,
             generation: self.generation,
             answered_request: self.asked,
@@ -389,7 +437,12 @@ impl Loop for Delivery {
     }
     fn hint(&mut self) {}
     async fn pass(&mut self) -> Result<PassReport, StoreFault> {
+        self.goes_on = true;
         self.one_pass().await
+    }
+    fn rests_until(&mut self, next: Time) {
+        let now = self.parts.clock.now();
+        self.pulse.rests(now, next.since(now));
     }
 }
 

@@ -12,9 +12,7 @@ mod keeper;
 pub mod order;
 pub mod place;
 pub mod record;
-mod store;
 pub mod template;
 
 pub use facts::DUE;
-pub use keeper::{Delivery, Is, Looked, Parts, Source, Told};
-pub use store::read_all;
+pub use keeper::{Delivery, Is, Looked, Parts, Source, Told, read_all};

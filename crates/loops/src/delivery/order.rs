@@ -107,6 +107,8 @@ pub struct Made {
     pub asked: Asked,
     /// What is to lie there; `None` while that is not known.
     pub content: Option<Content>,
+    /// The providers that it is made of, each with a sign of what they give.
+    pub of: BTreeMap<ProviderName, Version>,
 }
 
 impl Order {
@@ -131,6 +133,7 @@ impl Order {
         let nothing = |asked| Made {
             asked,
             content: None,
+            of: BTreeMap::new(),
         };
         for provider in &self.providers {
             match has.get(provider) {
@@ -158,9 +161,27 @@ impl Order {
             Ok(content) => Made {
                 asked: Asked::Ready(version_of(&values, key)),
                 content: Some(content),
+                of: self.signs(has, key),
             },
             Err(fault) => nothing(Asked::Refused(fault.to_string())),
         }
+    }
+
+    /// A sign for each provider, of everything that it gives.
+    fn signs(
+        &self,
+        has: &HashMap<ProviderName, Has>,
+        key: &Secret,
+    ) -> BTreeMap<ProviderName, Version> {
+        let signs = self.providers.iter().filter_map(|provider| {
+            let Has::Credentials(words) = has.get(provider)? else {
+                return None;
+            };
+            let words = words.iter();
+            let values = words.map(|(word, value)| (word.as_str().to_owned(), value.clone()));
+            Some((provider.clone(), version_of(&values.collect(), key)))
+        });
+        signs.collect()
     }
 
     fn fill(&self, has: &HashMap<ProviderName, Has>) -> Result<Values, String> {

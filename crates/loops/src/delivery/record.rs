@@ -1,8 +1,12 @@
 //! What delivery remembers of one place, stored so that successive processes are one series (H-24). A help,
 //! never the truth: what lies there is looked at.
 
-use mesh_sdk::{ConsumerName, Time};
+use std::collections::BTreeMap;
+
+use mesh_sdk::{ConsumerName, ProviderName, Time};
 use serde::{Deserialize, Serialize};
+
+use super::decide::Asked;
 
 /// Tells what is delivered from what was delivered before: a few signs of a keyed digest over all values.
 /// No secret, and nothing that a guess could be tried on without the installation's key.
@@ -37,6 +41,9 @@ pub struct Record {
     /// What was written, and seen there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<Since>,
+    /// The providers whose credentials the written version is made of, each with a sign that changes with them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub of: BTreeMap<ProviderName, Version>,
     /// What the consumer was told of, by its reload hook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Since>,
@@ -97,6 +104,7 @@ impl Record {
             wanted: None,
             waits: None,
             written: None,
+            of: BTreeMap::new(),
             told: None,
             acknowledged: None,
             changes: Vec::new(),
@@ -106,6 +114,14 @@ impl Record {
             not_before: None,
             why: None,
             retired: false,
+        }
+    }
+    /// Notes what the written version is made of, if it is the one that is asked for.
+    pub(super) fn made_of(&mut self, asked: &Asked, of: BTreeMap<ProviderName, Version>) {
+        if let Asked::Ready(wanted) = asked
+            && version(&self.written) == Some(wanted)
+        {
+            self.of = of;
         }
     }
     /// Whether the consumer is known to have what is wanted.

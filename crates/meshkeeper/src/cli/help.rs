@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Words that exist and are refused, each with the part that it comes with.
-const NOT_BUILT: &[(&str, &str)] = &[("rotate", "rotation"), ("wait", "the owners")];
+const NOT_BUILT: &[(&str, &str)] = &[("rotate", "rotation")];
 
 /// The part that a word comes with, if it is not built yet.
 pub fn not_built(word: &str) -> Option<&'static str> {
@@ -28,7 +28,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "completions",
         ],
     ),
-    ("The work", &["up", "apply", "plan"]),
+    ("The work", &["up", "apply", "plan", "wait"]),
     (
         "To look",
         &[
@@ -83,6 +83,10 @@ const EXITS: &[(&str, &str)] = &[
         "0 all held, no warning or error stands · 3 something is unknown, pending, braked or lost · 1 could not tell",
     ),
     (
+        "wait",
+        "0 reached · 3 not within the time; it says what it waits for · 1 could not tell, or nobody asks for it",
+    ),
+    (
         "approve",
         "0 said · 1 nothing waits, another set waits than the named one, or none was named",
     ),
@@ -126,7 +130,7 @@ pub(super) fn dress(mut command: Command, connect: bool) -> Command {
             sub.after_help(format!("Exit codes: {exits} · 64 usage error"))
         });
     }
-    for word in ["status", "events", "silence", "ack", "pause"] {
+    for word in ["status", "wait", "events", "silence", "ack", "pause"] {
         command = command.mut_subcommand(word, |sub| {
             let more = sub
                 .get_after_help()

@@ -71,9 +71,8 @@ pub enum Word {
     /// Give a consumer a new password
     #[command(hide = true)]
     Rotate(Rest),
-    /// Wait until a condition or provision is as wanted
-    #[command(hide = true)]
-    Wait(Rest),
+    /// Wait until a consumer has its logins, or what was brought to it: for scripts
+    Wait(WaitArgs),
     /// List what an agent can take on, worst and oldest first
     Tasks(TasksArgs),
     /// Claim, extend and finish a task
@@ -245,6 +244,44 @@ pub struct StatusArgs {
     /// One line for monitors, told by the exit code
     #[arg(long, conflicts_with = "watch")]
     pub check: bool,
+}
+
+/// `wait`.
+#[derive(Debug, Clone, Args)]
+pub struct WaitArgs {
+    /// For what
+    #[arg(long = "for", value_name = "WHAT", value_enum)]
+    pub what: WaitFor,
+    /// The consumer
+    pub consumer: String,
+    /// One of its providers; all, if not given
+    pub provider: Option<String>,
+    /// For how long at most; 0s looks once
+    #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = length_or_none)]
+    pub timeout: Duration,
+}
+
+/// What can be waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WaitFor {
+    /// Every login is held, as the manifest asks for it
+    Held,
+    /// What is delivered was taken up
+    Delivered,
+    /// A rotation is over
+    #[value(hide = true)]
+    Rotated,
+}
+
+impl WaitFor {
+    /// As it is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Delivered => "delivered",
+            Self::Rotated => "rotated",
+        }
+    }
 }
 
 /// `explain`.
@@ -507,6 +544,10 @@ pub struct PauseArgs {
 pub struct ResumeArgs {
     /// A consumer or a provider
     pub target: String,
+}
+
+fn length_or_none(text: &str) -> Result<Duration, String> {
+    Ok(units::parse(text)?)
 }
 
 fn length(text: &str) -> Result<Duration, String> {

@@ -70,7 +70,7 @@ fn plain(ability: &str) -> String {
     }
 }
 
-fn words(descriptor: &Descriptor, wanted: bool) -> String {
+pub(crate) fn words(descriptor: &Descriptor, wanted: bool) -> String {
     let some = abilities(descriptor)
         .into_iter()
         .filter(|(_, can)| *can == wanted);
@@ -141,6 +141,7 @@ fn one(cx: &Context<'_>, word: &str) -> Result<(), Fault> {
     say("a restart", it.restart.to_owned());
     say("identity", it.identity.to_owned());
     say("mark", it.mark.to_owned());
+    say("rotation", it.rotation.to_owned());
     say("limits", it.limits.to_owned());
     say("kept", it.keeps.to_owned());
     say("reserved", it.reserved.join(", "));

@@ -14,12 +14,12 @@ use crate::errors::{EXIT_FAILED, EXIT_NOT_WELL, Fault};
 use crate::manifest::Manifest;
 use crate::printer::Tone;
 use crate::status::{self, Picture};
-use crate::wiring::delivery;
 use crate::wiring::installation::{
     Claim, Claiming, Holder, Installation, Runner, Turn, running, take_turn,
 };
 use crate::wiring::oneshot::{self, Outcome};
 use crate::wiring::words;
+use crate::wiring::{delivery, host};
 
 /// How long the pass of a daemon, or another `apply`, is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -61,6 +61,7 @@ pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
         Pass::Daemons => (Outcome::default(), true),
     };
     let picture = online.run(picture(&online, &installation, mesh.as_str(), by_daemon))?;
+    super::status::remember(cx, &installation, &picture);
     Ok(show(cx, &outcome, &picture, by_daemon))
 }
 
@@ -100,9 +101,10 @@ async fn whose_pass(
         match (&asked, has) {
             (_, Has::Me(pass, installation)) => return Ok((pass, installation)),
             (Some((installation, number)), _) => {
-                let here = delivery::name_of(&cx.settings.host);
+                let here = &cx.settings.host;
+                let here = [delivery::name_of(here), host::name_of(here)];
                 let runs = running(&cx.settings.data) == Some(Runner::Daemon);
-                let about = (online.clock.now(), runs.then_some(&*here));
+                let about = (online.clock.now(), runs.then_some(&here));
                 let answered = answered(installation, *number, about);
                 if answered.await.map_err(store_fault)? {
                     let asked = asked.take().map(|(installation, _)| installation);
@@ -222,21 +224,21 @@ async fn picture(
         .map_err(store_fault)
 }
 
-/// Whether every loop that runs has made a pass that answers the request. `here`: the delivery of this host, where
+/// Whether every loop that runs has made a pass that answers the request. `here`: delivery and host loop of this host, where
 /// a daemon runs on it; other hosts are not waited for.
 async fn answered(
     installation: &Installation,
     number: u64,
-    (now, here): (Time, Option<&str>),
+    (now, here): (Time, Option<&[String; 2]>),
 ) -> Result<bool, BusFault> {
     let bus = installation.bus.as_ref();
     let mut providers = status::providers(bus).await?;
     // Whoever has no loop answers nothing, and a condition says so.
     providers.retain(|provider| provider.closed.is_none());
     let loops = status::loops(bus, &providers, now, true).await?;
-    let mut waited_for = loops
-        .iter()
-        .filter(|(view, _)| view.class == "provisioner" || Some(&*view.name) == here);
+    let mut waited_for = loops.iter().filter(|(view, _)| {
+        view.class == "provisioner" || here.is_some_and(|names| names.contains(&view.name))
+    });
     Ok(waited_for.all(|(_, record)| {
         record
             .as_ref()

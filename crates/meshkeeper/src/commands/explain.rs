@@ -12,13 +12,15 @@ use super::words::parse;
 use crate::cli::ExplainArgs;
 use crate::errors::Fault;
 use crate::printer::Tone;
-use crate::status::{self, ConditionView, DeliveryView, Head, One, ProvisionView, time_text};
+use crate::status::{
+    self, ConditionView, DeliveryView, Head, HostView, One, ProvisionView, time_text,
+};
 
 /// The newest events that are shown.
 const EVENTS: usize = 10;
 
-/// What conditions and events of delivery are about, in the place of a provider.
-const DELIVERY: &str = "delivery";
+/// What conditions and events of delivery and of the host loop are about, in the place of a provider.
+const LOOPS: [&str; 2] = ["delivery", "host"];
 
 #[derive(Serialize)]
 struct Story {
@@ -27,6 +29,8 @@ struct Story {
     conditions: Vec<ConditionView>,
     /// Where the consumer's credentials are brought, whoever they are of.
     deliveries: Vec<DeliveryView>,
+    /// What runs for the consumer, and why it was restarted last.
+    hosts: Vec<HostView>,
     events: Vec<Event>,
 }
 
@@ -59,11 +63,43 @@ pub(super) fn run(args: &ExplainArgs, cx: &Context<'_>) -> Result<u8, Fault> {
     if cx.printer.is_json() {
         cx.printer.json(&stories);
     } else {
-        stories.iter().for_each(|story| show(cx, story, now));
-        let places = stories.first().map_or(&[][..], |story| &story.deliveries);
-        super::status::deliveries(cx, places.iter(), now);
+        show(cx, &stories, now);
     }
     Ok(0)
+}
+
+/// In order: what is asked for and how that stands, where it was brought, what needs someone, what happened.
+fn show(cx: &Context<'_>, stories: &[Story], now: Time) {
+    stories.iter().for_each(|story| show_one(cx, story, now));
+    let places = stories.first().map_or(&[][..], |story| &story.deliveries);
+    super::status::deliveries(cx, places.iter(), now);
+    let hosts = stories.first().map_or(&[][..], |story| &story.hosts);
+    super::status::hosts(cx, hosts.iter(), now);
+    // What is about the consumer, or about its provider, is in several stories.
+    let mut conditions: Vec<&ConditionView> = Vec::new();
+    let mut events: Vec<&Event> = Vec::new();
+    for story in stories {
+        for one in &story.conditions {
+            if !conditions.iter().any(|other| other.key == one.key) {
+                conditions.push(one);
+            }
+        }
+        for one in &story.events {
+            if !events.contains(&one) {
+                events.push(one);
+            }
+        }
+    }
+    super::status::conditions(cx, conditions, now);
+    events.sort_by_key(|event| event.at);
+    if !events.is_empty() {
+        cx.printer.answer("");
+        cx.printer.answer("history");
+    }
+    for event in events {
+        let line = super::events::line(cx, event);
+        cx.printer.answer(&format!("    {line}"));
+    }
 }
 
 async fn stories(
@@ -85,19 +121,23 @@ async fn stories(
     let mut places = places
         .map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
     places.retain(|place| place.consumer == *consumer);
+    let mut hosts = status::hosts(bus)
+        .await
+        .map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
+    hosts.retain(|one| one.consumer == *consumer);
     let mut stories = Vec::new();
     for One { view, records } in found {
         let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
         let about = |c: &&ConditionView| {
             let subject = &c.condition.id.subject;
             let (head, tail) = subject.split_once('/').unwrap_or((subject, ""));
-            let of_delivery = head == DELIVERY && tail == consumer.as_str();
-            of_delivery || here(head) && (tail.is_empty() || tail == consumer.as_str())
+            let of_loop = LOOPS.contains(&head) && tail == consumer.as_str();
+            of_loop || here(head) && (tail.is_empty() || tail == consumer.as_str())
         };
         let mine = |event: &Event| {
             let of_consumer = event.consumer == consumer.as_str();
             let of_provider = event.consumer.is_empty() && here(&event.provider);
-            let everywhere = event.provider.is_empty() || event.provider == DELIVERY;
+            let everywhere = event.provider.is_empty() || LOOPS.contains(&event.provider.as_str());
             of_provider || (of_consumer && (everywhere || here(&event.provider)))
         };
         let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
@@ -106,6 +146,7 @@ async fn stories(
             conditions: standing.iter().filter(about).cloned().collect(),
             provision: view,
             deliveries: places.clone(),
+            hosts: hosts.clone(),
             records,
             events,
         });
@@ -113,7 +154,7 @@ async fn stories(
     Ok(stories)
 }
 
-fn show(cx: &Context<'_>, story: &Story, now: Time) {
+fn show_one(cx: &Context<'_>, story: &Story, now: Time) {
     let one = &story.provision;
     let head = format!("{} on {}", one.consumer, one.provider);
     let state = cx
@@ -126,16 +167,16 @@ fn show(cx: &Context<'_>, story: &Story, now: Time) {
     if let Some(why) = &one.why {
         say("why", why);
     }
+    say(
+        "applied",
+        &one.applied_at.map_or("never".to_owned(), time_text),
+    );
     let proof = one
         .proof
         .map_or("not proven".to_owned(), |p| format!("proven by {p}"));
     say(
         "last answer",
         &format!("{}, {proof}", super::status::ago(one.checked_at, now)),
-    );
-    say(
-        "applied",
-        &one.applied_at.map_or("never".to_owned(), time_text),
     );
     for (label, record) in &story.records {
         let mut notes = Vec::new();
@@ -157,13 +198,5 @@ fn show(cx: &Context<'_>, story: &Story, now: Time) {
         if !notes.is_empty() {
             say(&format!("record {label}"), &notes.join("; "));
         }
-    }
-    super::status::conditions(cx, &story.conditions, now);
-    if !story.events.is_empty() {
-        cx.printer.answer("  history");
-        story.events.iter().for_each(|e| {
-            cx.printer
-                .answer(&format!("    {}", super::events::line(cx, e)))
-        });
     }
 }

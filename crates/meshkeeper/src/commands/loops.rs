@@ -1,8 +1,6 @@
 //! `mesh loops`: the inventory, from what the loops declare in code.
 
-use mesh_loops::delivery::Delivery;
-use mesh_sdk::harness::Provisioner;
-use mesh_sdk::harness::skeleton::Declared;
+use mesh_sdk::harness::declared::Declared;
 use serde::Serialize;
 
 use super::Context;
@@ -10,7 +8,7 @@ use super::online::{Online, is_running, store_fault};
 use crate::errors::Fault;
 use crate::printer::Tone;
 use crate::status::{self, LoopView, time_text};
-use crate::wiring::watchdog;
+use crate::wiring::inventory;
 
 #[derive(Serialize)]
 struct Answer {
@@ -18,56 +16,11 @@ struct Answer {
     loops: Vec<LoopView>,
 }
 
-/// Every class of loop that this program has.
-fn classes() -> Vec<Declared> {
-    let wish = Declared {
-        class: "wish",
-        compares_against: "the manifest and the files that it names",
-        repairs: "nothing; it puts the wish in force, and keeps the last good one",
-        may_take_away: "nothing",
-        blind_spots: "whether what is asked is what was meant",
-        raises: [
-            "WishUnreadable",
-            "Refused",
-            "SecretUnreadable",
-            "WeakPassword",
-            "TlsUnverified",
-            "ProviderGone",
-            "BusReplaced",
-        ]
-        .to_vec(),
-        period: "when a file changes, on SIGHUP, and every list_every",
-    };
-    let member = Declared {
-        class: "member",
-        compares_against: "the wish in force on the bus, where several hosts share one",
-        repairs: "nothing; it takes the leases that suit its host, and gives back those that suit another better",
-        may_take_away: "nothing",
-        blind_spots: "a host that cannot reach the bus: it stops, and another takes over",
-        raises: [
-            "ManifestDiffers",
-            "WishUnreadable",
-            "SecretUnreadable",
-            "Refused",
-            "LookUnknown",
-        ]
-        .to_vec(),
-        period: "every second",
-    };
-    vec![
-        Provisioner::declared(),
-        Delivery::declared(),
-        wish,
-        member,
-        watchdog::declared(),
-    ]
-}
-
 /// Runs it. Where nothing was ever applied it tells the classes alone.
 pub(super) fn run(cx: &Context<'_>) -> Result<u8, Fault> {
     let loops = running(cx)?;
     let answer = Answer {
-        classes: classes(),
+        classes: inventory::classes(),
         loops,
     };
     if cx.printer.is_json() {

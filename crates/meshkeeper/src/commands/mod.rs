@@ -19,6 +19,7 @@ mod explain;
 mod import;
 mod init;
 mod loops;
+mod monitor;
 mod online;
 mod plan;
 mod purge;
@@ -31,13 +32,17 @@ mod status;
 mod task;
 mod tasks;
 mod up;
+mod wait;
 mod words;
+
+use mesh_sdk::harness::declared;
 
 use crate::cli::{self, Word};
 use crate::errors::Fault;
 use crate::manifest::{self, Kinds, Manifest, ReadFault, SecretSource};
 use crate::printer::Printer;
 use crate::settings::Settings;
+use crate::wiring::inventory;
 
 /// What `check --connect` does once the manifest itself is in order: asks every provider, reads only,
 /// prints what it finds, and answers the exit code.
@@ -83,10 +88,13 @@ pub(crate) fn unread(fault: ReadFault) -> Fault {
     Fault::failed(fault.to_string(), help)
 }
 
+pub(crate) use adapters::words as abilities;
 pub use doctor::check_connect as connect;
+pub(crate) use status::ago;
 
 /// Runs a word; answers its exit code.
 pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
+    declared::declare_all(inventory::classes());
     match word {
         Word::Init(args) => init::run(args, cx),
         Word::Check(args) => check::run(args, cx),
@@ -96,7 +104,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Rotate(_) => refuse("rotate"),
         Word::Retire(args) => retire::run(args, cx),
         Word::Purge(args) => purge::run(args, cx),
-        Word::Wait(_) => refuse("wait"),
+        Word::Wait(args) => wait::run(args, cx),
         Word::Task(word) => task::run(word, cx),
         Word::Tasks(args) => tasks::run(args, cx),
         Word::Import(args) => import::run(args, cx),

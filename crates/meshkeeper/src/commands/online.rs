@@ -177,20 +177,16 @@ pub(crate) async fn tell_unreadable(
     outcome.map_err(run_fault)
 }
 
-/// Why what is there cannot be shown. Of a bus beyond this machine nothing is shown from memory: what it
-/// says may long be otherwise, and only whether a daemon runs here is known without it.
-fn unseen(fault: InstallationFault, folder: &Path) -> Fault {
+/// Why what is there cannot be shown. Of a bus beyond this machine only whether a daemon runs here is known
+/// without it; what this host knew last is shown by `status` alone, which says so.
+pub(crate) fn unseen(fault: InstallationFault, folder: &Path) -> Fault {
     if !matches!(
         fault,
         InstallationFault::Nats(_) | InstallationFault::Slow { .. }
     ) {
         return told(fault);
     }
-    let here = match installation::running(folder) {
-        Some(Runner::Daemon) => "`mesh up` runs on this host, and does nothing without the bus",
-        Some(Runner::OneShot) => "`mesh apply` runs on this host",
-        None => "no `mesh up` runs on this host",
-    };
+    let here = who_runs(folder);
     let Fault::Failed { message, help } = told(fault) else {
         return Fault::failed("the bus cannot be used", here);
     };
@@ -199,6 +195,15 @@ fn unseen(fault: InstallationFault, folder: &Path) -> Fault {
         message,
         format!("{help}. Nothing can be told without it; {here}"),
     )
+}
+
+/// What runs on this host while the bus does not answer.
+pub(crate) fn who_runs(folder: &Path) -> &'static str {
+    match installation::running(folder) {
+        Some(Runner::Daemon) => "`mesh up` runs on this host, and does nothing without the bus",
+        Some(Runner::OneShot) => "`mesh apply` runs on this host",
+        None => "no `mesh up` runs on this host",
+    }
 }
 
 /// Why a data folder cannot be used, with what to do.
@@ -268,11 +273,19 @@ pub(crate) fn daemon_of(
     online: &Online,
     installation: &Installation,
 ) -> Result<Daemon, Fault> {
+    online.run(daemon_here(cx, installation))
+}
+
+/// The same, for who waits already.
+pub(crate) async fn daemon_here(
+    cx: &Context<'_>,
+    installation: &Installation,
+) -> Result<Daemon, Fault> {
     if !installation.is_shared() {
         let runs = installation::running(&cx.settings.data) == Some(Runner::Daemon);
         return Ok(Daemon { runs, host: None });
     }
-    let holder = online.run(installation.holder()).map_err(store_fault)?;
+    let holder = installation.holder().await.map_err(store_fault)?;
     let host = holder.filter(|holder| holder.runner == Runner::Daemon.as_str());
     let host = host.map(|holder| holder.host);
     Ok(Daemon {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mesh_loops::delivery::Is;
+use mesh_loops::host::Is as Runs;
 use mesh_sdk::decide::{Last, Leaver, Phase, Slot, Step, Why};
 use serde::Serialize;
 
@@ -120,6 +121,21 @@ fn answer_of(plan: &Plan) -> Answer {
         match &one.is {
             Is::ToWrite(why) => answer.changes.push(line("deliver", why)),
             Is::Amiss(why) => answer.unknown.push(line("unknown", why)),
+        }
+    }
+    for one in &plan.hosted {
+        let line = |action, why: &str| Line {
+            provider: "host".to_owned(),
+            consumer: one.consumer.to_string(),
+            login: String::new(),
+            action,
+            why: format!("{}: {why}", one.thing),
+            keeps: None,
+        };
+        match &one.is {
+            Runs::ToMake(why) => answer.changes.push(line("restart", why)),
+            Runs::ToStart(why) => answer.changes.push(line("start", why)),
+            Runs::Amiss(why) => answer.unknown.push(line("unknown", why)),
         }
     }
     answer.problems.extend(

@@ -1,6 +1,7 @@
 //! `mesh up`: all loops until SIGTERM; each finishes its step, then stops. On a bus that several hosts share
 //! it has those of the providers whose leases it holds.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -19,9 +20,10 @@ use crate::api::{self, Served};
 use crate::cli::UpArgs;
 use crate::desk;
 use crate::errors::Fault;
-use crate::manifest::{BusChoice, Kinds, Manifest};
+use crate::manifest::{BusChoice, Kinds, Manifest, PageAsked};
 use crate::notify::Notify;
 use crate::watch::{Change, Pace, Watch};
+use crate::web;
 use crate::wiring::alive::{self, Alive};
 use crate::wiring::daemon::{Daemon, Outside};
 use crate::wiring::health::HealthKeeper;
@@ -108,6 +110,7 @@ async fn serve(
             .is_shared()
             .then(|| Arc::new(HealthKeeper::new(&installation.folder))),
     };
+    let passes = Arc::new(web::Passes::default());
     let served = match args.listen {
         Some(address) => {
             let served = Served {
@@ -117,17 +120,21 @@ async fn serve(
                 metrics: Arc::clone(&metrics),
                 local: Arc::clone(&kept.local),
             };
-            Some(api::listen(address, served, online.stop.clone()).await?)
+            let of = (installation.folder.as_path(), &manifest.page);
+            Some(listen((cx, online), address, of, (served, Arc::clone(&passes))).await?)
         }
         None => None,
     };
-    let observer = metrics as Arc<dyn Observer>;
+    let mut observers: Vec<Arc<dyn Observer>> = vec![metrics];
+    if served.is_some() {
+        observers.push(passes);
+    }
     let notify = Notify::to(cx.settings.notify.as_deref());
     let outcome = loop {
         let shared = installation.is_shared();
         let named = (manifest.mesh.as_str(), cx.settings.host.as_str());
         let desk = desk::serve(&installation, named, online.clock, &online.scrubber).await;
-        let ears = (&observer, &notify, &kept);
+        let ears = (&observers[..], &notify, &kept);
         let outcome = turn(cx, online, installation, &manifest, (ears, args.hand_back)).await;
         desk.close().await;
         match outcome {
@@ -161,6 +168,27 @@ async fn serve(
     outcome
 }
 
+/// Serves the page and what stands beside it.
+async fn listen(
+    (cx, online): (&Context<'_>, &Online),
+    address: SocketAddr,
+    (folder, asked): (&Path, &PageAsked),
+    (served, passes): (Served, Arc<web::Passes>),
+) -> Result<JoinHandle<()>, Fault> {
+    let door = web::door(address, folder, asked, cx.secrets)?;
+    online.scrubber.add(door.token.clone());
+    let stop = online.stop.clone();
+    let page = web::Page::new(
+        Arc::clone(&served.bus),
+        (served.mesh.clone(), served.clock, cx.kinds.clone()),
+        (passes, Arc::clone(&served.local)),
+        door,
+        (web::READERS, stop.clone()),
+    );
+    let app = web::router(Arc::clone(&page), api::router(served));
+    web::listen(address, (page, app), web::Limits::default(), stop).await
+}
+
 /// Opens the bus anew, however long that takes. `None`: it is time to stop.
 async fn open_again(
     cx: &Context<'_>,
@@ -182,6 +210,7 @@ async fn open_again(
                 let now = online.clock.now();
                 kept.local.not_opened(now, &fault);
                 if let Some(health) = &kept.health {
+                    health.bus_stands(now, &kept.local.standing());
                     health.tried(now);
                 }
             }
@@ -189,13 +218,16 @@ async fn open_again(
     }
 }
 
+/// Who hears of passes, the service manager, and what is known whatever becomes of the bus.
+type Ears<'e> = (&'e [Arc<dyn Observer>], &'e Notify, &'e Kept);
+
 /// One turn of this host: until it is told to stop, or can do nothing more on this bus.
 async fn turn(
     cx: &Context<'_>,
     online: &Online,
     installation: Installation,
     manifest: &Arc<Manifest>,
-    ((observer, notify, kept), hand_back): ((&Arc<dyn Observer>, &Notify, &Kept), Duration),
+    ((heard, notify, kept), hand_back): (Ears<'_>, Duration),
 ) -> Result<(), RunFault> {
     let installation = Arc::new(installation);
     let stop = online.stop.child_token();
@@ -209,7 +241,7 @@ async fn turn(
         health: kept.health.clone(),
     };
     let mut observers = installation.observers();
-    observers.push(Arc::clone(observer));
+    observers.extend(heard.iter().cloned());
     let mut tasks = tokio::task::JoinSet::new();
     let mut among = None;
     if installation.is_shared() {
@@ -219,6 +251,8 @@ async fn turn(
         tasks.spawn(ready::keep_copies(Arc::clone(&installation)));
         tasks.spawn(known_again(Arc::clone(&installation), stop.clone()));
     }
+    let kept_here = Arc::clone(&installation);
+    let is_shared = installation.is_shared();
     let outcome = act(
         (cx.kinds.clone(), cx.settings.host.clone()),
         online,
@@ -227,7 +261,13 @@ async fn turn(
         (observers, notify.clone(), stop),
         (watched, among),
     );
-    let outcome = outcome.await;
+    let outcome = match is_shared {
+        false => outcome.await,
+        true => tokio::select! {
+            outcome = outcome => outcome,
+            never = super::status::keep(cx, kept_here, (manifest.mesh.as_str(), online.clock)) => match never {},
+        },
+    };
     tasks.abort_all();
     outcome
 }

@@ -8,6 +8,7 @@ use mesh_sdk::{ConsumerName, Login, Marker, MeshId, ProviderName, Secret};
 use toml::de::{DeTable, DeValue};
 
 use super::auth::{self, placeholder};
+use super::container::{self, Hosted};
 use super::deliver::{self, Delivered};
 use super::fields::{Fields, Item, Key, quoted, wrong_type};
 use super::nearest::nearest;
@@ -15,6 +16,11 @@ use super::provider::Provider;
 use super::values;
 use super::{CANARY_LOGINS, Needed, PasswordSource, Refused};
 use crate::errors::{Problem, Scope, Weight};
+
+/// The keys of what runs for a consumer.
+const CONTAINER: &str = "container";
+const UNIT: &str = "unit";
+const HOSTED: [&str; 2] = [CONTAINER, UNIT];
 
 /// A provider as its consumers' tables see it.
 pub(crate) enum Known<'p> {
@@ -50,6 +56,8 @@ pub(crate) struct Consumers<'c> {
     pub(crate) refused: Vec<Refused>,
     pub(crate) deliveries: Vec<Delivered>,
     pub(crate) undelivered: Vec<(ConsumerName, String)>,
+    pub(crate) hosted: Vec<Hosted>,
+    pub(crate) unhosted: Vec<(ConsumerName, String)>,
     /// The key under which the checks' wishes are made.
     pub(crate) key: Secret,
     /// What was suggested for an unknown provider: asked for many times in a big file.
@@ -61,7 +69,7 @@ impl Consumers<'_> {
     pub(crate) fn read_all(&mut self, table: &DeTable<'_>, offset: usize) {
         self.offset = offset;
         let (problems, provisions) = (self.problems.len(), self.provisions.len());
-        let deliveries = self.deliveries.len();
+        let (deliveries, hosted) = (self.deliveries.len(), self.hosted.len());
         for (key, item) in table {
             self.read(key, item);
         }
@@ -75,6 +83,10 @@ impl Consumers<'_> {
             let span = delivered.span.clone();
             delivered.span = span.start + offset..span.end + offset;
             delivered.line = (self.line)(delivered.span.start);
+        }
+        for one in self.hosted.iter_mut().skip(hosted) {
+            one.span = one.span.start + offset..one.span.end + offset;
+            one.line = (self.line)(one.span.start);
         }
     }
 
@@ -101,6 +113,13 @@ impl Consumers<'_> {
         let whole = !self.spoiled(before);
         // Under a name that is none the tables are checked all the same, for a stand-in.
         let name = name.or_else(|| ConsumerName::new("x").ok());
+        if let Some(name) = &name {
+            for key in HOSTED {
+                if let Some(list) = item.get_ref().get(key) {
+                    self.host(name, key, list, whole);
+                }
+            }
+        }
         let (Some(name), Some(needs)) = (name, needs) else {
             return;
         };
@@ -148,6 +167,34 @@ impl Consumers<'_> {
         self.stamp(before, || Scope::Consumer(consumer.to_string()));
     }
 
+    /// Reads the tables of `container` or `unit`. A mistake in one spoils that one alone.
+    fn host(&mut self, consumer: &ConsumerName, key: &str, item: &Item<'_>, whole: bool) {
+        let before = self.problems.len();
+        let DeValue::Array(list) = item.get_ref() else {
+            let wanted = format!("tables, each as [[consumer.{consumer}.{key}]]");
+            self.problems.push(wrong_type(key, item, &wanted));
+            return self.stamp(before, || Scope::Consumer(consumer.to_string()));
+        };
+        for one in list.iter() {
+            let start = self.problems.len();
+            let read = match key {
+                CONTAINER => container::container(self.base, consumer, one, &mut self.problems),
+                _ => container::unit(consumer, one, &mut self.problems),
+            };
+            match read {
+                Some(hosted) if whole => self.hosted.push(hosted),
+                Some(_) => {}
+                None => {
+                    let own = self.problems.get(start..).unwrap_or_default();
+                    let own = own.iter().find(|problem| problem.weight == Weight::Error);
+                    let why = own.map_or_else(String::new, |problem| problem.message.clone());
+                    self.unhosted.push((consumer.clone(), why));
+                }
+            }
+        }
+        self.stamp(before, || Scope::Consumer(consumer.to_string()));
+    }
+
     fn own_keys<'t, 'i>(
         &mut self,
         word: &str,
@@ -157,7 +204,11 @@ impl Consumers<'_> {
         let shown = word.escape_debug();
         let within = format!("[consumer.{shown}]");
         let fields = Fields::of(word, item, "a table", &mut self.problems)?;
-        fields.refuse_unknown(&within, &["needs", "deliver"], &mut self.problems);
+        fields.refuse_unknown(
+            &within,
+            &["needs", "deliver", CONTAINER, UNIT],
+            &mut self.problems,
+        );
         let Some(needs) = fields.item("needs") else {
             let problem = Problem::warning(key.span(), format!("{within} needs nothing"));
             self.problems

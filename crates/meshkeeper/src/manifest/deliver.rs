@@ -147,7 +147,8 @@ fn path(
         problems.push(Problem::error(fields.span_of(key), what));
         return None;
     }
-    Some(path)
+    // Whoever calls the manifest by another path, from another folder, means the same place.
+    Some(std::path::absolute(&path).unwrap_or(path))
 }
 
 fn env_readers(fields: &Fields<'_, '_>, problems: &mut Vec<Problem>) -> Vec<Reader> {
@@ -363,7 +364,7 @@ fn hook(
     Some((told, deadline))
 }
 
-fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     fields: &Fields<'_, '_>,
     key: &str,
     all: &[T],
@@ -446,7 +447,11 @@ fn acknowledge(
 }
 
 /// A list of texts.
-fn texts(fields: &Fields<'_, '_>, key: &str, problems: &mut Vec<Problem>) -> Option<Vec<String>> {
+pub(super) fn texts(
+    fields: &Fields<'_, '_>,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Vec<String>> {
     let item = fields.item(key)?;
     let DeValue::Array(list) = item.get_ref() else {
         problems.push(wrong_type(key, item, "a list of texts: [\"…\", \"…\"]"));

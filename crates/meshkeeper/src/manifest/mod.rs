@@ -13,12 +13,15 @@ mod alive;
 mod auth;
 mod bus;
 mod consumer;
+mod container;
 mod deliver;
 mod fields;
+mod hosted;
 pub mod imported;
 mod kinds;
 mod mask;
 mod nearest;
+mod page;
 mod pieces;
 mod provider;
 mod reader;
@@ -44,9 +47,11 @@ use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 pub use across::asked_elsewhere;
 pub use alive::{AliveTo, AliveUrl};
 pub use bus::{BusChoice, BusLogin, BusSecrets, BusServer, NatsBus, bus_server, is_subject};
+pub use container::Hosted;
 pub use deliver::Delivered;
 pub use kinds::{KindInfo, Kinds};
 pub use nearest::nearest;
+pub use page::PageAsked;
 pub use provider::{AdminSource, Node, Provider, TlsSource};
 pub use reader::{ReadFault, Reading, parse, parse_in_pieces, read, read_unless, text_of as text};
 pub use secrets::{Machine, PasswordSource, SecretRef, SecretSource, SecretTrouble, TroubleKind};
@@ -97,6 +102,8 @@ pub struct Manifest {
     pub bus_span: std::ops::Range<usize>,
     /// Who beyond this mesh is told that all is alive.
     pub alive: Option<AliveTo>,
+    /// How the page is guarded.
+    pub page: PageAsked,
     /// The providers that can be used.
     pub providers: BTreeMap<ProviderName, Provider>,
     /// What can be asked for, by consumer, then provider.
@@ -107,6 +114,10 @@ pub struct Manifest {
     pub deliveries: Vec<Delivered>,
     /// Tables of `deliver` that cannot be used: the consumer, and why.
     pub undelivered: Vec<(ConsumerName, String)>,
+    /// Containers and units that run for consumers, as far as those tables can be used.
+    pub hosted: Vec<Hosted>,
+    /// Tables of `container` and `unit` that cannot be used: the consumer, and why.
+    pub unhosted: Vec<(ConsumerName, String)>,
     /// Of the text.
     pub digest: ContentDigest,
     names: RefusedNames,
@@ -186,6 +197,8 @@ impl Needed {
             enabled: self.enabled,
             adopt: self.adopt,
             exact: self.exact,
+            second: None,
+            base: None,
             generated: self.password == PasswordSource::Generated,
         };
         Wish::new(parts, key)

@@ -10,13 +10,15 @@ use toml::de::{DeTable, DeValue};
 
 use super::consumer::{Consumers, Known, Ready};
 use super::fields::{Fields, Item, unknown_key};
+use super::hosted;
 use super::kinds::Kinds;
 use super::pieces::{self, Pieces};
 use super::provider::Provider;
 use super::server::{self, Context};
 use super::source::Source;
 use super::{
-    AliveTo, BusChoice, ContentDigest, Manifest, Refused, RefusedNames, across, alive, bus,
+    AliveTo, BusChoice, ContentDigest, Manifest, PageAsked, Refused, RefusedNames, across, alive,
+    bus, page,
 };
 use crate::errors::{Problem, Problems, Scope, Weight};
 
@@ -145,6 +147,9 @@ struct Misfit;
 
 type Outcome = (Option<Manifest>, Vec<Problem>);
 
+/// What stands in `[mesh]` about those around it.
+type Around = (Option<AliveTo>, PageAsked);
+
 impl Reader<'_> {
     /// Reads the text as one.
     fn whole(&self) -> Outcome {
@@ -213,6 +218,8 @@ impl Reader<'_> {
             refused,
             deliveries: Vec::new(),
             undelivered: Vec::new(),
+            hosted: Vec::new(),
+            unhosted: Vec::new(),
             key: Secret::from("check"),
             suggested: HashMap::new(),
         };
@@ -231,6 +238,8 @@ impl Reader<'_> {
             mut refused,
             mut deliveries,
             mut undelivered,
+            mut hosted,
+            mut unhosted,
             ..
         } = consumers;
         problems.extend(found);
@@ -240,20 +249,24 @@ impl Reader<'_> {
             .as_ref()
             .is_some_and(|(_, bus, ..)| matches!(bus, BusChoice::Nats(_)));
         across::places(shared, &mut deliveries, &mut undelivered, problems);
+        hosted::things(shared, &deliveries, &mut hosted, &mut unhosted, problems);
         provisions.shrink_to_fit();
         refused.sort_by_key(|entry| entry.line);
-        Ok(mesh.map(|(mesh, bus, bus_span, alive)| Manifest {
+        Ok(mesh.map(|(mesh, bus, bus_span, (alive, page))| Manifest {
             path: self.source.path().to_owned(),
             mesh,
             bus,
             bus_span,
             alive,
+            page,
             providers,
             provisions,
             names: RefusedNames::of(&refused),
             refused,
             deliveries,
             undelivered,
+            hosted,
+            unhosted,
             digest: ContentDigest::of(self.source.text()),
         }))
     }
@@ -263,17 +276,20 @@ impl Reader<'_> {
         &self,
         document: &DeTable<'_>,
         problems: &mut Vec<Problem>,
-    ) -> Option<(MeshId, BusChoice, Range<usize>, Option<AliveTo>)> {
+    ) -> Option<(MeshId, BusChoice, Range<usize>, Around)> {
         const HELP: &str = "a manifest begins with [mesh] and id = \"…\"; `mesh init` writes one";
         let Some(item) = document.get("mesh") else {
             problems.push(Problem::error(0..0, "the table [mesh] is missing").help(HELP));
             return None;
         };
         let fields = Fields::of("mesh", item, "a table", problems)?;
-        fields.refuse_unknown("[mesh]", &["id", "bus", "alive"], problems);
+        fields.refuse_unknown("[mesh]", &["id", "bus", "alive", "page"], problems);
         let base = self.source.path().parent().unwrap_or(Path::new(""));
         let bus = (bus::read(base, &fields, problems), fields.span_of("bus"));
-        let alive = alive::read(base, &fields, problems);
+        let told = (
+            alive::read(base, &fields, problems),
+            page::read(base, &fields, problems),
+        );
         if fields.item("id").is_none() {
             problems
                 .push(Problem::error(fields.span.clone(), "`id` is missing in [mesh]").help(HELP));
@@ -283,7 +299,7 @@ impl Reader<'_> {
         let id = MeshId::new(id.get_ref())
             .map_err(|error| problems.push(Problem::error(id.span(), error.to_string())))
             .ok()?;
-        Some((id, bus.0, bus.1, alive))
+        Some((id, bus.0, bus.1, told))
     }
 
     /// The providers in order, and those with mistakes, by the name as it is written.

@@ -40,6 +40,8 @@ pub fn manifest(kinds: &Kinds) -> Value {
                 "properties": {
                     "needs": named(json!({ "anyOf": needs }), "What it needs, by provider."),
                     "deliver": { "type": "array", "items": deliver(), "description": "Where its credentials are brought." },
+                    "container": { "type": "array", "items": container(), "description": "The containers that run for it." },
+                    "unit": { "type": "array", "items": unit(), "description": "The systemd units that run for it." },
                 },
             }), "The consumers, by name."),
         },
@@ -94,6 +96,44 @@ fn deliver() -> Value {
     })
 }
 
+fn container() -> Value {
+    let text = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["image"],
+        "properties": {
+            "name": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$", "description": "Its name on the engine; the consumer's unless set." },
+            "engine": text("The socket of Docker or Podman; /run/docker.sock unless set."),
+            "image": text("The image, which must be on the host: none is pulled."),
+            "command": texts("Instead of the image's own command."),
+            "env": { "type": "object", "additionalProperties": { "type": "string" }, "description": "Variables in plain. Whoever may ask the engine sees them." },
+            "env_files": texts("Delivered env files whose variables it gets. Whoever may ask the engine sees them."),
+            "mounts": texts("PATH:INSIDE, PATH:INSIDE:ro or VOLUME:INSIDE; a path begins with / or a dot."),
+            "ports": texts("HOST:INSIDE or ADDRESS:HOST:INSIDE, with /udp at the end where it is that."),
+            "network": text("The network; the engine's own unless set."),
+            "user": text("The user inside; the image's unless set."),
+            "restart": { "enum": ["no", "on-failure", "always", "unless-stopped"], "description": "When the engine starts it again by itself; unless-stopped unless set." },
+            "host": text("On which host, where several share a bus."),
+        },
+    })
+}
+
+fn unit() -> Value {
+    let text = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["name"],
+        "properties": {
+            "name": text("The unit, as in web.service."),
+            "manager": { "enum": ["system", "user"], "description": "Under which of systemd's managers it is; system unless set." },
+            "host": text("On which host, where several share a bus."),
+        },
+    })
+}
+
 fn mesh() -> Value {
     json!({
         "type": "object",
@@ -103,6 +143,7 @@ fn mesh() -> Value {
             "id": { "type": "string", "pattern": NAME, "description": "Tells this mesh's logins from others'. Do not change it later." },
             "bus": bus(),
             "alive": alive(),
+            "page": page(),
         },
     })
 }
@@ -122,6 +163,23 @@ fn alive() -> Value {
             },
             "file": { "type": "string", "minLength": 1, "description": "A file that is written each time." },
             "every": { "type": "string", "description": "How often; 60 s unless given." },
+        },
+    })
+}
+
+fn page() -> Value {
+    let file = |about: &str| json!({ "type": "string", "minLength": 1, "description": about });
+    json!({
+        "description": "How the page of `mesh up --listen` is guarded beyond this machine.",
+        "type": "object",
+        "additionalProperties": false,
+        "dependentRequired": { "certificate": ["key"], "key": ["certificate"] },
+        "properties": {
+            "token": { "$ref": "#/$defs/secret", "description": "Where the token is, at least 20 characters; one is made in the data folder unless set." },
+            "certificate": file("A PEM file: the certificate with its chain."),
+            "key": file("A PEM file: its private key."),
+            "names": { "type": "array", "items": { "type": "string", "pattern": "^[A-Za-z0-9.-]+$" }, "description": "The names under which the page is asked for." },
+            "behind_proxy": { "type": "boolean", "description": "A proxy before it ends TLS and says so in X-Forwarded-Proto." },
         },
     })
 }

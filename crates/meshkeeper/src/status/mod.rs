@@ -2,6 +2,7 @@
 
 mod conditions;
 mod deliveries;
+mod hosts;
 mod read;
 mod removals;
 
@@ -16,7 +17,8 @@ use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
 pub use conditions::conditions;
-pub use deliveries::{DeliveryView, deliveries};
+pub use deliveries::{DeliveryView, deliveries, why_of};
+pub use hosts::{HostView, hosts};
 pub use read::{
     Head, One, labels_of, loops, providers, read, read_conditions, read_head, read_one, read_rest,
     record, records,
@@ -46,8 +48,8 @@ pub struct Picture {
     pub deliveries: Vec<DeliveryView>,
     /// Comes with rotation.
     pub rotations: [(); 0],
-    /// Comes with the host loop.
-    pub hosts: [(); 0],
+    /// Everything that runs for consumers.
+    pub hosts: Vec<HostView>,
     /// Logins that nobody asks for any more and that are still there.
     pub leftovers: Vec<Leftover>,
     /// What is leaving each provider and may be let go, as the set that an approval names.
@@ -168,7 +170,10 @@ pub fn time_text(time: Time) -> String {
 fn rfc3339<S: serde::Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&time_text(*time))
 }
-fn rfc3339_option<S: serde::Serializer>(time: &Option<Time>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn rfc3339_option<S: serde::Serializer>(
+    time: &Option<Time>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => rfc3339(time, to),
         None => to.serialize_none(),

@@ -14,6 +14,7 @@ use mesh_sdk::{ConsumerName, ProviderName, Time};
 
 use super::conditions::conditions;
 use super::deliveries::deliveries;
+use super::hosts::hosts;
 use super::removals::{sets_by_provider, waiting};
 use super::{ConditionView, Leftover, LoopView, Picture, PictureFault, ProvisionView, RemovalSet};
 use crate::wiring::publish;
@@ -83,7 +84,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         conditions,
         deliveries: deliveries(bus).await?,
         rotations: [],
-        hosts: [],
+        hosts: hosts(bus).await?,
         leftovers,
         removals,
         strangers,
@@ -211,15 +212,14 @@ pub async fn loops(
         for (name, record) in all {
             let mut view = view_of(name, provider, record.as_ref(), now, (daemon, &holder));
             if view.state == "late" {
-                // In a pass that takes long it beats.
-                let beat = bus.get(Bucket::Loop, &Beat::key(name)).await?;
-                let beat = beat.and_then(|e| serde_json::from_slice::<Beat>(&e.value).ok());
-                view.state = beat.map_or("late", |beat| in_a_pass(&beat, view.last_pass, now));
+                view.state = state_in_a_pass(bus, name, view.last_pass, now).await?;
             }
             loops.push((view, record));
         }
     }
-    loops.extend(super::deliveries::loops(bus, now, daemon).await?);
+    let with = (daemon, held.is_some());
+    loops.extend(super::deliveries::loops(bus, now, with).await?);
+    loops.extend(super::hosts::loops(bus, now, with).await?);
     Ok(loops)
 }
 
@@ -243,6 +243,18 @@ pub async fn record(bus: &dyn Bus, name: &str) -> Result<Option<LoopRecord>, Fau
             .map_err(|error| Fault::Corrupt(format!("loop {name}: {error}")))
     };
     entry.map(parse).transpose()
+}
+
+/// How a loop stands whose next pass should have ended: in one that takes long it beats.
+pub(super) async fn state_in_a_pass(
+    bus: &dyn Bus,
+    name: &str,
+    last_pass: Option<Time>,
+    now: Time,
+) -> Result<&'static str, Fault> {
+    let beat = bus.get(Bucket::Loop, &Beat::key(name)).await?;
+    let beat = beat.and_then(|e| serde_json::from_slice::<Beat>(&e.value).ok());
+    Ok(beat.map_or("late", |beat| in_a_pass(&beat, last_pass, now)))
 }
 
 /// How a loop stands whose next pass should have ended: by the beats of that pass, if it tells any. The times

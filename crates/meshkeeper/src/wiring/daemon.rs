@@ -14,8 +14,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::delivery::Delivering;
+use super::delivery::{self, Delivering};
 use super::fleet::{self, Common, OpenFault};
+use super::host::Hosting;
 use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
 use super::owner::WishOwner;
@@ -60,6 +61,7 @@ pub struct Daemon {
     clock: Clock,
     scrubber: Arc<Scrubber>,
     delivering: Delivering,
+    hosting: Hosting,
     loops: BTreeMap<ProviderName, Seats>,
     without_loop: Vec<(ProviderName, Closed)>,
     /// Of providers whose loops do not run yet.
@@ -129,7 +131,8 @@ impl Daemon {
             common,
             clock,
             scrubber,
-            delivering: Delivering::on(host),
+            delivering: Delivering::on(host.clone()),
+            hosting: Hosting::on(host),
             loops: BTreeMap::new(),
             without_loop: Vec::new(),
             wishes: BTreeMap::new(),
@@ -189,6 +192,7 @@ impl Daemon {
         info!("stopping: every loop finishes its step");
         stop.cancel();
         self.delivering.stop().await;
+        self.hosting.stop().await;
         for (_, seats) in std::mem::take(&mut self.loops) {
             seats.stop().await;
         }
@@ -289,6 +293,7 @@ impl Daemon {
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
         self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
+        built.delivers = delivery::hosts(manifest, self.delivering.host());
         let host = self.shared.as_ref().map(Shared::host);
         let generation = match &lead {
             Some(lead) => {
@@ -333,9 +338,23 @@ impl Daemon {
         let (installation, manifest) = (&self.installation, &self.manifest);
         let delivering = &mut self.delivering;
         delivering
-            .take(installation, manifest, with, self.generation)
+            .take(
+                installation,
+                manifest,
+                with,
+                (self.generation, &self.common.observers),
+            )
             .await?;
         delivering.hear(said).await;
+        let (with, manifest) = (
+            (self.clock, Arc::clone(&self.scrubber)),
+            read_lock(manifest),
+        );
+        let hosting = &mut self.hosting;
+        hosting
+            .take(installation, &manifest, with, self.generation)
+            .await?;
+        hosting.hear(said).await;
         Ok(())
     }
 
@@ -497,6 +516,7 @@ impl Daemon {
             said
         };
         self.delivering.hear(&said).await;
+        self.hosting.hear(&said).await;
         let said = Arc::new(said);
         for running in self.loops.values().flat_map(|seats| &seats.running) {
             running.words(Arc::clone(&said)).await;

@@ -1,33 +1,29 @@
 //! Delivery in the program: what the manifest orders on this host, and what consumers have on providers.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod applied;
+pub mod awaited;
+
+use std::collections::BTreeSet;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use mesh_loops::delivery::order::{Has, Order};
+use mesh_loops::delivery::order::Order;
 use mesh_loops::delivery::record::Version;
-use mesh_loops::delivery::template;
-use mesh_loops::delivery::{Delivery, Is, Looked, Parts, Source, Told};
-use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_loops::delivery::{Delivery, Is, Looked, Parts, Told};
 use mesh_sdk::clock::Clock;
-use mesh_sdk::decide::Record;
 use mesh_sdk::harness::skeleton::{self, Message};
-use mesh_sdk::harness::{PassReport, Provisioner, StoreFault};
+use mesh_sdk::harness::{Observer, PassReport, StoreFault};
 use mesh_sdk::scrub::Scrubber;
-use mesh_sdk::{ConsumerName, ProviderName, Secret};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::applied::Applied;
 use super::installation::Installation;
-use super::needed;
 use super::oneshot::read_lock;
-use super::secrets::{Known, Secrets, SecretsFault};
-use super::services::{host_and_port, services, url};
 use super::shapes::Word;
 use super::words::Said;
-use crate::manifest::{Manifest, Needed};
+use crate::manifest::Manifest;
 
 /// How often places are looked at.
 pub const PERIOD: Duration = Duration::from_secs(60);
@@ -63,122 +59,11 @@ pub fn orders(manifest: &Manifest, host: &str) -> Vec<Order> {
     here.map(|one| one.order.clone()).collect()
 }
 
-/// What consumers have, by the records on the bus and the secret store of this host.
-struct Applied {
-    bus: Arc<dyn Bus>,
-    secrets: Arc<Secrets>,
-    manifest: Arc<RwLock<Arc<Manifest>>>,
-}
-
-#[async_trait]
-impl Source for Applied {
-    async fn of(
-        &self,
-        provider: &ProviderName,
-        consumers: &BTreeSet<ConsumerName>,
-    ) -> Result<HashMap<ConsumerName, Has>, Fault> {
-        let manifest = read_lock(&self.manifest);
-        let mut all = HashMap::with_capacity(consumers.len());
-        for consumer in consumers {
-            let has = match needed(&manifest, provider, consumer) {
-                Some(needed) => self.one(&manifest, needed).await?,
-                None => Has::Nothing("the manifest's entry for it cannot be used".to_owned()),
-            };
-            all.insert(consumer.clone(), has);
-        }
-        Ok(all)
-    }
-}
-
-impl Applied {
-    async fn one(&self, manifest: &Manifest, needed: &Needed) -> Result<Has, Fault> {
-        let nothing = |why: &str| Ok(Has::Nothing(why.to_owned()));
-        let Some(provider) = manifest.providers.get(&needed.provider) else {
-            return nothing("its provider cannot be used");
-        };
-        if !needed.enabled {
-            return Ok(Has::SwitchedOff);
-        }
-        let known = match self
-            .secrets
-            .current(&needed.provider, &needed.consumer)
-            .await
-        {
-            Ok(known) => known,
-            Err(SecretsFault::Bus(fault)) => return Err(fault),
-            Err(fault) => {
-                return Ok(Has::Nothing(format!(
-                    "its password cannot be read: {fault}"
-                )));
-            }
-        };
-        let password = match known {
-            Known::Version(password) => password,
-            Known::Nothing => return nothing("it has no password yet"),
-            Known::Missing(why) => {
-                return Ok(Has::Nothing(format!("its password cannot be had: {why}")));
-            }
-        };
-        let Some(text) = password.expose_str().map(str::to_owned) else {
-            return nothing("its password is not UTF-8");
-        };
-        // A person may have said that it is to be taken over exactly, which the manifest does not say.
-        let key = self.secrets.digest_key();
-        let asked = [false, true].map(|exact| {
-            needed
-                .adopting(exact)
-                .wish(Some(password.clone()), key)
-                .digest()
-        });
-        let several = provider.nodes.len() > 1;
-        for node in &provider.nodes {
-            let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
-            let key = Key::of(&[&label, needed.consumer.as_str()]);
-            let record = self.bus.get(Bucket::Record, &key).await?;
-            let record: Option<Record> = record.and_then(|e| serde_json::from_slice(&e.value).ok());
-            // What is being applied just now is not there yet, and what was applied before is not asked for.
-            if !record
-                .and_then(|record| record.applied)
-                .is_some_and(|applied| asked.contains(&applied))
-            {
-                return nothing("it is not applied yet");
-            }
-        }
-        Ok(Has::Credentials(words(manifest, needed, &password, &text)))
-    }
-}
-
-/// Everything that a client needs. Where a provider has several nodes, of the first.
-fn words(
-    manifest: &Manifest,
-    needed: &Needed,
-    password: &Secret,
-    text: &str,
-) -> BTreeMap<template::Word, Secret> {
-    let login = needed.login.as_str();
-    let mut words = BTreeMap::from([
-        (template::Word::User, Secret::from(login)),
-        (template::Word::Password, password.clone()),
-    ]);
-    let provider = manifest.providers.get(&needed.provider);
-    let address =
-        provider.and_then(|provider| services(manifest, provider, needed).into_iter().next());
-    let Some(address) = address else {
-        return words;
-    };
-    if let Some(url) = url(&address, login, text) {
-        words.insert(template::Word::Url, Secret::from(url));
-    }
-    if let Some((host, port)) = host_and_port(&address.0) {
-        words.insert(template::Word::Host, Secret::from(host));
-        if let Some(port) = port {
-            words.insert(template::Word::Port, Secret::from(port));
-        }
-    }
-    if !address.1.is_empty() {
-        words.insert(template::Word::Name, Secret::from(address.1));
-    }
-    words
+/// Every host that something is to be delivered to. `here`: where a table that names none is meant.
+pub fn hosts(manifest: &Manifest, here: &str) -> BTreeSet<String> {
+    let named = manifest.deliveries.iter();
+    let named = named.map(|one| one.host.as_deref().unwrap_or(here));
+    named.map(str::to_owned).collect()
 }
 
 /// What the loop on this host is made with.
@@ -270,13 +155,17 @@ impl Delivering {
             running: None,
         }
     }
+    /// The host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
     /// Tells the loop what is asked for now, and starts it if there is anything to look after.
     pub async fn take(
         &mut self,
         installation: &Installation,
         manifest: &Arc<RwLock<Arc<Manifest>>>,
         with: (Clock, Arc<Scrubber>),
-        generation: u64,
+        (generation, observers): (u64, &[Arc<dyn Observer>]),
     ) -> Result<(), StoreFault> {
         let orders = orders(&read_lock(manifest), &self.host);
         let running = match &self.running {
@@ -286,6 +175,9 @@ impl Delivering {
                 let delivery = Delivery::open(parts).await?;
                 if orders.is_empty() && delivery.records().next().is_none() {
                     return Ok(());
+                }
+                for observer in observers {
+                    observer.opened(skeleton::Loop::name(&delivery), delivery.pulse());
                 }
                 let (door, inbox) = mpsc::channel(DOOR);
                 let stop = CancellationToken::new();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use mesh_sdk::Time;
 use mesh_sdk::bus::Bus;
-use mesh_sdk::condition::Severity;
+use mesh_sdk::condition::{Condition, ConditionType, Severity};
 use mesh_sdk::harness::{Observer, PassReport};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,12 @@ pub struct Health {
     pub all: usize,
     /// The worst condition, if one stands.
     pub worst: Option<String>,
+    /// Not every loop was seen making progress, which is no condition yet.
+    #[serde(default)]
+    pub waits: bool,
+    /// The condition of the bus itself that the daemon knows of, whether or not it can be read there.
+    #[serde(default)]
+    pub bus: Option<(ConditionType, String)>,
 }
 
 impl Health {
@@ -66,7 +72,11 @@ impl HealthKeeper {
         Self {
             folder: folder.to_owned(),
             counts: Mutex::default(),
-            last: Mutex::new(Health::read(folder).unwrap_or_default()),
+            last: Mutex::new(Health {
+                // That of a process that ended: this one has not looked at the bus yet.
+                bus: None,
+                ..Health::read(folder).unwrap_or_default()
+            }),
         }
     }
 
@@ -95,17 +105,33 @@ impl HealthKeeper {
             fine,
             all,
             worst,
+            waits: !all_move,
+            bus: self.last().bus,
         });
     }
     /// The bus does not answer.
     pub fn tried(&self, now: Time) {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let health = Health {
+        self.keep(Health {
             tried: now,
-            ..last.clone()
-        };
-        drop(last);
-        self.keep(health);
+            ..self.last()
+        });
+    }
+    /// What stands of the bus itself, as soon as it is known: a monitor must not be told that all is well
+    /// while the rest of the look waits for a bus that does not answer.
+    pub fn bus_stands(&self, now: Time, standing: &[Condition]) {
+        let worst = standing
+            .iter()
+            .map(|one| (one.id.kind, one.id.subject.clone()));
+        let (bus, last) = (worst.min(), self.last());
+        if bus != last.bus {
+            let tried = now;
+            self.keep(Health { tried, bus, ..last });
+        }
+    }
+
+    fn last(&self) -> Health {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
     }
 
     fn keep(&self, health: Health) {

@@ -6,11 +6,33 @@ use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::Seen;
 
+use mesh_sdk::harness::declared::Declared;
+
 use super::owner::{look_through, tell};
 use super::shapes::WishHead;
 
 /// The class of its owner's name on the bus: `member/HOST`.
 pub(super) const CLASS: &str = "member";
+
+/// What it declares of itself.
+pub(super) fn declared() -> Declared {
+    let raises = [
+        ConditionType::ManifestDiffers,
+        ConditionType::WishUnreadable,
+        ConditionType::SecretUnreadable,
+        ConditionType::Refused,
+        ConditionType::LookUnknown,
+    ];
+    Declared {
+        class: CLASS,
+        compares_against: "the wish in force on the bus, where several hosts share one",
+        repairs: "nothing; it takes the leases that suit its host, and gives back those that suit another better",
+        may_take_away: "nothing",
+        blind_spots: "a host that cannot reach the bus: it stops, and another takes over",
+        raises: raises.iter().map(|kind| kind.as_str()).collect(),
+        period: "every second",
+    }
+}
 
 /// Raises and clears what is wrong with this host.
 pub(super) struct Member {

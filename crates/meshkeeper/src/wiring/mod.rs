@@ -3,7 +3,7 @@
 //! [`installation`] opens a data folder; [`wish`] turns a manifest into what the loops ask for;
 //! [`secrets`] knows whose password is which; [`fleet`] has a loop for each server, which is a [`seat`];
 //! [`delivery`] brings
-//! credentials to the places on this host; [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
+//! credentials to the places on this host, [`host`] keeps what runs with them; [`words`] hands on what people say, [`tasks`] what agents do; [`shapes`] is what lies on the bus.
 
 pub mod alive;
 mod asked;
@@ -15,7 +15,9 @@ pub mod delivery;
 pub mod fleet;
 pub mod health;
 pub mod hints;
+pub mod host;
 pub mod installation;
+pub mod inventory;
 mod kept;
 pub mod keyname;
 mod leased;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery;
 use super::fleet::{self, Common, OpenFault};
+use super::host;
 use super::installation::{Holder, Installation, InstallationFault};
 use super::owner::WishOwner;
 use super::publish;
@@ -54,7 +55,8 @@ pub struct Outcome {
 
 /// Makes one pass of everything on an open installation (H-24). The wish is put in force first. `me`: where
 /// other hosts may have loops on the same bus. Then each provider's lease is taken for the pass, and whoever
-/// has one is asked for it. Then what is to be delivered on this host is brought where it belongs.
+/// has one is asked for it. Then what is to be delivered on this host is brought where it belongs, and what runs here is
+/// restarted if that takes it.
 pub async fn apply(
     installation: &Installation,
     manifest: Manifest,
@@ -75,6 +77,7 @@ pub async fn apply(
         adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
+    built.delivers = delivery::hosts(&manifest, this_host);
     let host = me.as_ref().map(|me| me.host.as_str());
     let generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
@@ -85,7 +88,7 @@ pub async fn apply(
         Arc::clone(&scrubber),
         Vec::new(),
     );
-    let told = delivery::said(&said);
+    let (told, pass_asked) = (delivery::said(&said), said.pass());
     let current = read_lock(&manifest);
     let mut pass = Pass {
         common,
@@ -103,12 +106,17 @@ pub async fn apply(
         Some(me) => pass.leased(installation, &current, &me).await?,
     }
     let (mut outcome, built, manifest) = (pass.outcome, pass.built, pass.manifest);
-    let with = (clock, scrubber);
+    let with = (clock, Arc::clone(&scrubber));
     let delivered =
         delivery::one_pass(installation, &manifest, with, (this_host, generation), told);
     match delivered.await {
         Ok(report) => outcome.passes.extend(report),
         Err(fault) => outcome.faults.push(format!("delivery: {fault}")),
+    }
+    let (with, to) = ((clock, scrubber), (this_host, generation));
+    match host::one_pass(installation, &manifest, with, to, pass_asked).await {
+        Ok(report) => outcome.passes.extend(report),
+        Err(fault) => outcome.faults.push(format!("host: {fault}")),
     }
     fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -272,6 +280,8 @@ pub struct Plan {
     pub without_loop: Vec<(ProviderName, Closed)>,
     /// Places on this host that would be written, or cannot be.
     pub deliveries: Vec<Looked>,
+    /// What on this host would be made or started, or cannot be.
+    pub hosted: Vec<mesh_loops::host::Looked>,
     /// What is amiss in the wish.
     pub built: Built,
 }
@@ -290,7 +300,7 @@ impl Mint for NoMint {
 pub async fn plan(
     installation: Option<&Installation>,
     manifest: Manifest,
-    (clock, host): (Clock, &str),
+    (clock, this_host): (Clock, &str),
     scrubber: Arc<Scrubber>,
     stop: CancellationToken,
 ) -> Result<Plan, RunFault> {
@@ -347,10 +357,16 @@ pub async fn plan(
         }
     }
     plan.loops.sort_by(|a, b| a.label.cmp(&b.label));
+    plan.hosted = match installation {
+        Some(installation) => {
+            host::look_only(installation, &manifest, with.clone(), this_host).await?
+        }
+        None => host::all_new(&manifest, this_host),
+    };
     plan.deliveries = match installation {
-        Some(installation) => delivery::look_only(installation, manifest, with, host).await?,
+        Some(installation) => delivery::look_only(installation, manifest, with, this_host).await?,
         // Nobody has any credentials yet.
-        None => delivery::all_new(&manifest, host),
+        None => delivery::all_new(&manifest, this_host),
     };
     Ok(plan)
 }

@@ -8,6 +8,7 @@ use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Kept, Seen};
 use mesh_sdk::event::Event;
+use mesh_sdk::harness::declared::Declared;
 use mesh_sdk::{ConsumerName, ProviderName};
 
 use super::member;
@@ -21,6 +22,28 @@ pub const OWNER: &str = "wish";
 /// Raises and clears what is wrong with the wish itself.
 pub struct WishOwner {
     book: Book,
+}
+
+/// What it declares of itself.
+pub fn declared() -> Declared {
+    let raises = [
+        ConditionType::WishUnreadable,
+        ConditionType::Refused,
+        ConditionType::SecretUnreadable,
+        ConditionType::WeakPassword,
+        ConditionType::TlsUnverified,
+        ConditionType::ProviderGone,
+        ConditionType::BusReplaced,
+    ];
+    Declared {
+        class: OWNER,
+        compares_against: "the manifest and the files that it names",
+        repairs: "nothing; it puts the wish in force, and keeps the last good one",
+        may_take_away: "nothing",
+        blind_spots: "whether what is asked is what was meant",
+        raises: raises.iter().map(|kind| kind.as_str()).collect(),
+        period: "when a file changes, on SIGHUP, and every list_every",
+    }
 }
 
 impl WishOwner {
@@ -70,6 +93,20 @@ impl WishOwner {
         for (consumer, why) in undelivered {
             let subject = format!("delivery/{consumer}");
             let message = format!("nothing is delivered by that table: {}", why.join("; "));
+            facts.push(Fact::at_once(
+                ConditionType::Refused,
+                &subject,
+                Reason::RefusedValue,
+                message,
+            ));
+        }
+        let mut unhosted: BTreeMap<&ConsumerName, Vec<&str>> = BTreeMap::new();
+        for (consumer, why) in &manifest.unhosted {
+            unhosted.entry(consumer).or_default().push(why);
+        }
+        for (consumer, why) in unhosted {
+            let subject = format!("host/{consumer}");
+            let message = format!("nothing runs by that table: {}", why.join("; "));
             facts.push(Fact::at_once(
                 ConditionType::Refused,
                 &subject,
@@ -159,8 +196,10 @@ impl WishOwner {
         let declared: Option<HashSet<String>> = manifest
             .is_whole()
             .then(|| super::fleet::loops_of(manifest).collect());
+        let delivers = super::publish::head(bus).await?.delivers;
         let ended = |owner: &str| match owner.split_once('/') {
             Some(("provisioner", _)) => declared.as_ref().is_some_and(|all| !all.contains(owner)),
+            Some(("delivery", host)) => manifest.is_whole() && !delivers.contains(host),
             Some((member::CLASS, host)) => hosts.is_some_and(|hosts| !hosts.contains(host)),
             _ => false,
         };

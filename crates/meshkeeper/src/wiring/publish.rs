@@ -36,6 +36,10 @@ pub async fn put(
     head.mesh.clone_from(&built.mesh);
     head.asked.clone_from(&built.asked);
     head.host = host.map(str::to_owned);
+    if !built.partial {
+        head.delivers.clear();
+    }
+    head.delivers.extend(built.delivers.iter().cloned());
     let write = Write {
         key,
         expect: stored.map_or(Expect::Absent, |entry| Expect::At(entry.rev)),

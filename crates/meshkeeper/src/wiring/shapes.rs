@@ -177,6 +177,9 @@ pub struct WishHead {
     /// The host whose manifest it is, where several share the bus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The hosts that credentials are to be brought to: each has a loop that does so.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub delivers: BTreeSet<String>,
 }
 
 /// What a person said (`word`).

@@ -1,6 +1,6 @@
 //! From a manifest that was read to the wish that is in force (R-8, O-28, O-29).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
@@ -38,6 +38,8 @@ pub struct Built {
     pub read_at: u64,
     /// The mesh.
     pub mesh: String,
+    /// The hosts that credentials are to be brought to.
+    pub delivers: BTreeSet<String>,
     /// What each provision asks for, without what was minted.
     asking: Vec<[u8; 32]>,
     /// Passwords that people gave and that are not kept yet.

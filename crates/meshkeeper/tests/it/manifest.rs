@@ -484,3 +484,49 @@ fn s5_a_bus_that_cannot_be_used_is_told_with_its_place_and_no_wish_is_made() {
         assert!(!told_now.contains("planted"), "{bus}: {told_now}");
     }
 }
+
+#[test]
+fn s6_how_the_page_is_guarded_is_read_with_its_mistakes() {
+    let with = |page: &str| {
+        GOOD.replacen(
+            "[provider.store]",
+            &format!("[mesh.page]\n{page}\n\n[provider.store]"),
+            1,
+        )
+    };
+    let page = manifest_of(&with(
+        "certificate = \"page.crt\"\nkey = \"/k/page.key\"\nnames = [\"mesh.example\"]\nbehind_proxy = true\ntoken = { file = \"token\" }",
+    ))
+    .page;
+    assert_eq!(
+        page.certificate.as_deref(),
+        Some(Path::new("/etc/mesh/page.crt"))
+    );
+    assert_eq!(page.key.as_deref(), Some(Path::new("/k/page.key")));
+    assert_eq!(
+        (page.names, page.behind_proxy),
+        (vec!["mesh.example".to_owned()], true)
+    );
+    assert_eq!(page.token, Some(SecretRef::File("/etc/mesh/token".into())));
+    assert_eq!(manifest_of(GOOD).page, manifest::PageAsked::default());
+    for (page, says) in [
+        ("token = \"planted\"", "`token` names a place"),
+        ("certificate = \"a\"", "one of `certificate` and `key`"),
+        ("names = \"mesh.example\"", "`names` is a string"),
+        (
+            "names = [\"https://mesh.example\"]",
+            "not the name of a host",
+        ),
+        ("behind_proxy = \"yes\"", "`behind_proxy` is a string"),
+        ("cert = \"a\"", "unknown key `cert` in [mesh.page]"),
+    ] {
+        let reading = parse(&with(page));
+        let told = rendered(&reading);
+        assert!(told.contains(says), "{page}: {told}");
+        let problems = reading.problems.list();
+        assert!(
+            problems.iter().all(|one| !one.message.contains("planted")),
+            "{page}: {told}"
+        );
+    }
+}

@@ -257,13 +257,15 @@ fn b3_each_host_brings_its_own_and_all_are_shown_everywhere() {
     assert!(!one.path().join("Two.example.json").exists() && !two.path().join("one.json").exists());
     for lab in [&one, &two] {
         let shown = lab.status();
-        let hosts: Vec<&str> = shown["deliveries"]
+        let mut hosts: Vec<&str> = shown["deliveries"]
             .as_array()
             .expect("deliveries")
             .iter()
             .filter_map(|d| d["host"].as_str())
             .collect();
+        hosts.sort_unstable();
         assert_eq!(hosts, ["Two.example", "one"]);
+        lab.mesh(&["wait", "--for", "delivered", "web"]).ends(0);
         lab.mesh(&["loops"])
             .says("delivery/one")
             .says("delivery/Two.example");

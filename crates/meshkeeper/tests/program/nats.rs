@@ -144,8 +144,20 @@ fn b2_with_the_bus_dead_every_word_says_so_in_time() {
     lab.mesh(&["apply"]).ends(0);
     let stopped = nats.runtime.block_on(nats.cluster.stop(0));
     stopped.expect("stopped");
+    // What this host knew last is shown at once, and said to be of then.
+    let began = Instant::now();
+    lab.mesh(&["status"])
+        .ends(1)
+        .says("The bus does not answer. So it stood")
+        .says("1 held")
+        .warns("no `mesh up` runs on this host");
+    let took = began.elapsed();
+    println!("status without its bus took {took:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let json = lab.mesh(&["status", "--json"]).ends(1).json();
+    assert_eq!(json["from_memory"], true, "{json:#}");
     for words in [
-        vec!["status"],
+        vec!["explain", "web"],
         vec!["status", "--check"],
         vec!["conditions"],
     ] {

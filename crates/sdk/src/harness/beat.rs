@@ -105,7 +105,7 @@ impl Pulse {
         PulseRef(Arc::downgrade(&self.0))
     }
     /// A pass begins.
-    pub(super) fn begins(&self, now: Time, bound: Duration) {
+    pub fn begins(&self, now: Time, bound: Duration) {
         let mut beat = lock(&self.0);
         beat.counter += 1;
         beat.pass += 1;
@@ -116,7 +116,7 @@ impl Pulse {
         (beat.due, beat.bound) = (millis(EVERY), millis(bound));
     }
     /// The pass goes on to its next step.
-    pub(super) fn step(&self, now: Time, doing: &'static str) {
+    pub fn step(&self, now: Time, doing: &'static str) {
         let mut beat = lock(&self.0);
         beat.counter += 1;
         beat.done += 1;
@@ -124,7 +124,7 @@ impl Pulse {
         (beat.at, beat.done_at) = (now, now);
     }
     /// Something was finished.
-    pub(super) fn item(&self) {
+    pub fn item(&self) {
         let mut beat = lock(&self.0);
         beat.counter += 1;
         beat.done += 1;
@@ -147,7 +147,7 @@ impl Pulse {
         beat.clone()
     }
     /// The pass ended; the next one begins within so long.
-    pub(super) fn rests(&self, now: Time, next: Duration) {
+    pub fn rests(&self, now: Time, next: Duration) {
         let mut beat = lock(&self.0);
         beat.counter += 1;
         beat.done += 1;
@@ -158,17 +158,21 @@ impl Pulse {
 }
 
 /// What a loop needs to beat on the bus.
-pub(super) struct Beating {
-    pub(super) bus: Arc<dyn Bus>,
-    pub(super) name: String,
-    pub(super) pulse: Pulse,
-    pub(super) clock: Clock,
+pub struct Beating {
+    /// The bus.
+    pub bus: Arc<dyn Bus>,
+    /// The loop's name.
+    pub name: String,
+    /// Its pulse.
+    pub pulse: Pulse,
+    /// The clock.
+    pub clock: Clock,
 }
 
 impl Beating {
     /// Runs a pass; while it takes long, says every [`EVERY`] that it goes on. Both are one task: where the
     /// pass blocks that, no beat is told.
-    pub(super) async fn during<T>(self, pass: impl Future<Output = T>) -> T {
+    pub async fn during<T>(self, pass: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
             outcome = pass => outcome,

@@ -8,6 +8,7 @@ mod act;
 mod ask;
 pub mod beat;
 mod call;
+pub mod declared;
 mod observe;
 mod pass;
 mod shelf;
@@ -208,6 +209,7 @@ impl Provisioner {
 
     /// The same where the wish is known that will be put in force: what is stored shares its names.
     pub async fn open_for(mut parts: Parts, wish: &ProviderWish) -> Result<Self, StoreFault> {
+        declared::declare(Self::declared());
         let name = Self::name_of(&parts.provider, parts.node.as_deref());
         let label = Self::label_of(&parts.provider, parts.node.as_deref());
         parts.settings.seed = seed_of(parts.settings.seed, &label);

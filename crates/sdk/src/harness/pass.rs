@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::beat::{Beating, bound_of};
-use super::{Provisioner, StoreFault};
+use super::{Provisioner, StoreFault, declared};
 use crate::bus::Fault;
 use crate::condition::{Condition, Fact};
 use crate::decide::conditions::{Change, Seen};
@@ -221,6 +221,7 @@ impl Provisioner {
         let facts = end.facts.iter().cloned().map(|mut fact| {
             fact.subject = self.subject(&fact.subject);
             fact.message = (self.parts.scrub)(&fact.message);
+            declared::finds(&self.name, fact.kind);
             fact
         });
         let facts = facts.collect();

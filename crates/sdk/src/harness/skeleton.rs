@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
+pub use super::declared::Declared;
 use super::{PassReport, ProviderWish, Provisioner, StoreFault};
 use crate::adapter::Cx;
 use crate::clock::Clock;
@@ -19,25 +19,6 @@ use crate::decide::hints::HintGate;
 use crate::error::Class;
 use crate::handle::AdapterHandle;
 use crate::time::Time;
-
-/// What a loop declares of itself; `mesh loops` and its page are made from it.
-#[derive(Debug, Clone, Serialize)]
-pub struct Declared {
-    /// `provisioner`, `delivery`, …
-    pub class: &'static str,
-    /// What it compares against.
-    pub compares_against: &'static str,
-    /// What it repairs.
-    pub repairs: &'static str,
-    /// What it may take away.
-    pub may_take_away: &'static str,
-    /// What it cannot see.
-    pub blind_spots: &'static str,
-    /// Which conditions it raises.
-    pub raises: Vec<&'static str>,
-    /// How often it looks.
-    pub period: &'static str,
-}
 
 /// One loop.
 #[async_trait]

@@ -10,12 +10,29 @@ use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::condition::{Condition, ConditionType, Fact, Reason};
 use mesh_sdk::decide::conditions::{Change, Ledger, Seen};
 use mesh_sdk::event::Event;
+use mesh_sdk::harness::declared::Declared;
 
 use crate::wiring::installation::InstallationFault;
 use crate::wiring::{owner, publish};
 
 /// The owner's name on the bus.
 pub const OWNER: &str = "bus";
+
+/// What it declares of itself.
+pub fn declared() -> Declared {
+    Declared {
+        class: OWNER,
+        compares_against: "how the bus's streams were made, where it is one of NATS servers",
+        repairs: "nothing; `mesh bus bootstrap` makes what is missing",
+        may_take_away: "nothing",
+        blind_spots: "what was put back with the same settings: the epoch tells that",
+        raises: [ConditionType::BusTampered, ConditionType::BusNoQuorum]
+            .iter()
+            .map(|kind| kind.as_str())
+            .collect(),
+        period: "5 s, and at once when the bus's servers tell that a stream changed",
+    }
+}
 /// Changes that wait for a bus that can be written; older ones are in the log only.
 const UNTOLD: usize = 100;
 

@@ -1,7 +1,7 @@
 //! What shows that loops make progress: their pulses in this process, what they wrote on the bus, and who
 //! beats for their provider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use mesh_sdk::harness::beat::{self, Beat, Pulse, PulseRef};
 use mesh_sdk::harness::{LoopRecord, Observer, PassReport};
 
 use crate::status;
+use crate::wiring::delivery;
 use crate::wiring::shapes::ProviderEntry;
 
 /// The loops of this process, by name. A loop that ended is not among them.
@@ -64,11 +65,11 @@ pub struct Signs {
 }
 
 impl Reader {
-    /// Reads the signs of all loops of these providers.
+    /// Reads the signs of all loops of these providers, and of those that deliver on these hosts.
     pub async fn read(
         &mut self,
         bus: &dyn Bus,
-        providers: &[ProviderEntry],
+        (providers, delivers): (&[ProviderEntry], &BTreeSet<String>),
         pulses: &Pulses,
     ) -> Result<Signs, Fault> {
         let mut signs = Signs::default();
@@ -94,7 +95,7 @@ impl Reader {
                 let sign = match pulses.last(name) {
                     Some(beat) => Some(near(&beat, record.as_ref())),
                     None => self
-                        .far(bus, name, record, provider)
+                        .far(bus, name, record, provider.verify_every.max(60_000))
                         .await?
                         .map(|mut sign| {
                             let held = holder.as_ref().filter(|held| held.somebody);
@@ -106,6 +107,20 @@ impl Reader {
                 signs.loops.insert(name.clone(), sign);
             }
         }
+        for host in delivers {
+            let name = delivery::name_of(host);
+            let record = status::record(bus, &name).await?;
+            let sign = match pulses.last(&name) {
+                Some(beat) => Some(near(&beat, None)),
+                // Where only `mesh apply` delivers, nobody promised another pass.
+                None if record.as_ref().is_some_and(|r| r.next_pass.is_none()) => continue,
+                None => {
+                    let period = u64::try_from(delivery::PERIOD.as_millis()).unwrap_or(0);
+                    self.far(bus, &name, record, period).await?
+                }
+            };
+            signs.loops.insert(name, sign);
+        }
         Ok(signs)
     }
 
@@ -115,7 +130,7 @@ impl Reader {
         bus: &dyn Bus,
         name: &str,
         record: Option<LoopRecord>,
-        provider: &ProviderEntry,
+        longest: u64,
     ) -> Result<Option<Sign>, Fault> {
         let entry = bus.get(Bucket::Loop, &Beat::key(name)).await?;
         let beat = entry.and_then(|e| serde_json::from_slice::<Beat>(&e.value).ok());
@@ -147,7 +162,7 @@ impl Reader {
         } else {
             // The first beat of the pass that follows comes some time into it.
             let rests = u64::try_from(next.saturating_sub(last)).unwrap_or(0);
-            let rests = rests.min(provider.verify_every.max(60_000));
+            let rests = rests.min(longest);
             Duration::from_millis(rests) + beat::EVERY
         };
         Ok(Some(Sign {

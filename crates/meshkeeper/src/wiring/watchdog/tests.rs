@@ -10,7 +10,7 @@ use mesh_sdk::harness::beat::Beat;
 use serde_json::json;
 
 use super::*;
-use crate::wiring::shapes::ProviderEntry;
+use crate::wiring::shapes::{ProviderEntry, WishHead};
 
 const NAME: &str = "provisioner/cache";
 
@@ -107,6 +107,22 @@ impl Ground {
         let holder = holder.map(|host| json!({ "host": host, "start": "s1", "runner": "up" }));
         let stored = json!({ "holder": holder, "fence": 1, "beat": beat });
         self.put(Bucket::Loop, Key::of(&key), &stored).await;
+    }
+    /// What is delivered on a host, by a loop that goes on or by one pass.
+    async fn delivers(&self, theirs: i64, goes_on: bool) {
+        let head = WishHead {
+            delivers: ["one".to_owned()].into(),
+            ..WishHead::default()
+        };
+        self.put(Bucket::Meta, publish::head_key(), &head).await;
+        let record = LoopRecord {
+            class: "delivery".to_owned(),
+            last_pass: Some(at(theirs)),
+            next_pass: goes_on.then(|| at(theirs + 60)),
+            ..LoopRecord::default()
+        };
+        self.put(Bucket::Loop, Key::of(&["delivery/one"]), &record)
+            .await;
     }
     async fn look(&mut self, seconds: i64) -> bool {
         self.dog.look(at(seconds)).await.expect("look").all
@@ -219,6 +235,27 @@ async fn b8_where_there_are_no_leases_nobody_has_to_hold_one() {
     for n in 0..20 {
         ground.passes(n * 60, 0).await;
         ground.look(n * 60).await;
+    }
+    assert!(ground.told().await.is_empty());
+}
+
+#[tokio::test]
+async fn b8_a_loop_that_delivers_is_judged_like_the_others_unless_only_apply_delivers() {
+    let mut ground = Ground::new().await;
+    for seconds in [0, 60] {
+        ground.passes(seconds, 0).await;
+        ground.delivers(seconds, true).await;
+        ground.look(seconds).await;
+    }
+    for (seconds, well) in [(120, true), (165, true), (166, false)] {
+        ground.passes(seconds, 0).await;
+        assert_eq!(ground.look(seconds).await, well, "{seconds}");
+    }
+    assert_eq!(ground.told().await, ["LoopSilent delivery/one"]);
+    ground.delivers(170, false).await;
+    for seconds in [171, 176] {
+        ground.passes(seconds, 0).await;
+        assert!(ground.look(seconds).await);
     }
     assert!(ground.told().await.is_empty());
 }

@@ -50,5 +50,7 @@ fn b9_any_server_of_the_bus_may_die_or_stand_still_and_all_may_lose_their_power(
     }
     mesh.whole("all servers lost their power", 2 * FAILOVER);
     current(cluster, runtime);
+    let told = cluster.complaints();
+    assert!(!told.contains("Critical write error"), "{told}");
     mesh.again_changes_nothing();
 }

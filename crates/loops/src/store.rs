@@ -1,4 +1,4 @@
-//! What delivery keeps on the bus: records, history, its beat.
+//! What a loop of a host keeps on the bus: records, history, its beat.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,52 @@ use mesh_sdk::event::Event;
 use mesh_sdk::harness::{LoopRecord, StoreFault};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::{ConsumerName, Secret};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::record::Record;
-
-/// A record, and what of it is on the bus.
-pub(super) struct Stored {
-    pub(super) record: Record,
-    on_the_bus: Option<(Rev, Record)>,
+/// What one loop remembers of one of its things.
+pub(crate) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
+    /// The class of its loop, the first part of its keys: `delivery`.
+    const CLASS: &'static str;
 }
 
-impl Stored {
-    pub(super) fn new(consumer: &ConsumerName, host: &str, place: &str) -> Self {
+/// A record, and what of it is on the bus.
+pub(crate) struct Stored<R> {
+    pub(crate) record: R,
+    on_the_bus: Option<(Rev, R)>,
+}
+
+impl<R> Stored<R> {
+    pub(crate) fn new(record: R) -> Self {
         Self {
-            record: Record::new(consumer.clone(), host.to_owned(), place.to_owned()),
+            record,
             on_the_bus: None,
         }
     }
 }
 
-/// Where a record is kept (`meta`, delivery.HOST.CONSUMER.PLACE).
-pub(super) fn key(host: &str, consumer: &ConsumerName, place: &str) -> Key {
-    Key::of(&["delivery", host, consumer.as_str(), &sign(place)])
+/// Where a record is kept (`meta`, CLASS.HOST.CONSUMER.THING).
+pub(crate) fn key<R: Kept>(host: &str, consumer: &ConsumerName, thing: &str) -> Key {
+    Key::of(&[R::CLASS, host, consumer.as_str(), &sign(thing)])
 }
 
-fn parsed(entry: &mesh_sdk::bus::Entry) -> Result<Record, StoreFault> {
+fn parsed<R: Kept>(entry: &mesh_sdk::bus::Entry) -> Result<R, StoreFault> {
     serde_json::from_slice(&entry.value).map_err(|error| StoreFault::Unreadable {
-        what: "delivery",
+        what: R::CLASS,
         key: entry.key.to_string(),
         why: error.to_string(),
     })
 }
 
 /// Every record of one host.
-pub(super) async fn load(bus: &dyn Bus, host: &str) -> Result<BTreeMap<Key, Stored>, StoreFault> {
-    let listed = bus
-        .list(Bucket::Meta, &Key::of(&["delivery", host]))
-        .await?;
+pub(crate) async fn load<R: Kept>(
+    bus: &dyn Bus,
+    host: &str,
+) -> Result<BTreeMap<Key, Stored<R>>, StoreFault> {
+    let listed = bus.list(Bucket::Meta, &Key::of(&[R::CLASS, host])).await?;
     let mut all = BTreeMap::new();
     for entry in listed.entries {
-        let record = parsed(&entry)?;
+        let record: R = parsed(&entry)?;
         let on_the_bus = Some((entry.rev, record.clone()));
         all.insert(entry.key, Stored { record, on_the_bus });
     }
@@ -53,13 +60,16 @@ pub(super) async fn load(bus: &dyn Bus, host: &str) -> Result<BTreeMap<Key, Stor
 }
 
 /// Every record of every host, for who shows them.
-pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
-    let listed = bus.list(Bucket::Meta, &Key::of(&["delivery"])).await?;
+pub(crate) async fn read_all<R: Kept>(bus: &dyn Bus) -> Result<Vec<R>, StoreFault> {
+    let listed = bus.list(Bucket::Meta, &Key::of(&[R::CLASS])).await?;
     listed.entries.iter().map(parsed).collect()
 }
 
 /// Writes the records that changed; none in the steady state.
-pub(super) async fn save(bus: &dyn Bus, all: &mut BTreeMap<Key, Stored>) -> Result<(), StoreFault> {
+pub(crate) async fn save<R: Kept>(
+    bus: &dyn Bus,
+    all: &mut BTreeMap<Key, Stored<R>>,
+) -> Result<(), StoreFault> {
     let mut writes = Vec::new();
     for (key, stored) in all.iter() {
         let before = stored.on_the_bus.as_ref();
@@ -98,7 +108,7 @@ pub(super) async fn save(bus: &dyn Bus, all: &mut BTreeMap<Key, Stored>) -> Resu
 }
 
 /// Puts lines into the history. They wait if it cannot be written.
-pub(super) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
+pub(crate) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
     if events.is_empty() {
         return Ok(());
     }
@@ -109,7 +119,7 @@ pub(super) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(),
 }
 
 /// Says that a pass was made, and when the next one is due.
-pub(super) async fn beat(
+pub(crate) async fn beat(
     bus: &dyn Bus,
     name: &str,
     record: &LoopRecord,

@@ -1,0 +1,137 @@
+//! What consumers have on providers: what is applied, and what a client needs to use it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, RwLock};
+
+use async_trait::async_trait;
+use mesh_loops::delivery::Source;
+use mesh_loops::delivery::order::Has;
+use mesh_loops::delivery::template;
+use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::decide::Record;
+use mesh_sdk::harness::Provisioner;
+use mesh_sdk::{ConsumerName, ProviderName, Secret};
+
+use crate::manifest::{Manifest, Needed};
+use crate::wiring::needed;
+use crate::wiring::oneshot::read_lock;
+use crate::wiring::secrets::{Known, Secrets, SecretsFault};
+use crate::wiring::services::{host_and_port, services, url};
+
+/// What consumers have, by the records on the bus and the secret store of this host.
+pub(super) struct Applied {
+    pub(super) bus: Arc<dyn Bus>,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) manifest: Arc<RwLock<Arc<Manifest>>>,
+}
+
+#[async_trait]
+impl Source for Applied {
+    async fn of(
+        &self,
+        provider: &ProviderName,
+        consumers: &BTreeSet<ConsumerName>,
+    ) -> Result<HashMap<ConsumerName, Has>, Fault> {
+        let manifest = read_lock(&self.manifest);
+        let mut all = HashMap::with_capacity(consumers.len());
+        for consumer in consumers {
+            let has = match needed(&manifest, provider, consumer) {
+                Some(needed) => self.one(&manifest, needed).await?,
+                None => Has::Nothing("the manifest's entry for it cannot be used".to_owned()),
+            };
+            all.insert(consumer.clone(), has);
+        }
+        Ok(all)
+    }
+}
+
+impl Applied {
+    async fn one(&self, manifest: &Manifest, needed: &Needed) -> Result<Has, Fault> {
+        let nothing = |why: &str| Ok(Has::Nothing(why.to_owned()));
+        let Some(provider) = manifest.providers.get(&needed.provider) else {
+            return nothing("its provider cannot be used");
+        };
+        if !needed.enabled {
+            return Ok(Has::SwitchedOff);
+        }
+        let known = match self
+            .secrets
+            .current(&needed.provider, &needed.consumer)
+            .await
+        {
+            Ok(known) => known,
+            Err(SecretsFault::Bus(fault)) => return Err(fault),
+            Err(fault) => {
+                return Ok(Has::Nothing(format!(
+                    "its password cannot be read: {fault}"
+                )));
+            }
+        };
+        let password = match known {
+            Known::Version(password) => password,
+            Known::Nothing => return nothing("it has no password yet"),
+            Known::Missing(why) => {
+                return Ok(Has::Nothing(format!("its password cannot be had: {why}")));
+            }
+        };
+        let Some(text) = password.expose_str().map(str::to_owned) else {
+            return nothing("its password is not UTF-8");
+        };
+        // A person may have said that it is to be taken over exactly, which the manifest does not say.
+        let key = self.secrets.digest_key();
+        let asked = [false, true].map(|exact| {
+            needed
+                .adopting(exact)
+                .wish(Some(password.clone()), key)
+                .digest()
+        });
+        let several = provider.nodes.len() > 1;
+        for node in &provider.nodes {
+            let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
+            let key = Key::of(&[&label, needed.consumer.as_str()]);
+            let record = self.bus.get(Bucket::Record, &key).await?;
+            let record: Option<Record> = record.and_then(|e| serde_json::from_slice(&e.value).ok());
+            // What is being applied just now is not there yet, and what was applied before is not asked for.
+            if !record
+                .and_then(|record| record.applied)
+                .is_some_and(|applied| asked.contains(&applied))
+            {
+                return nothing("it is not applied yet");
+            }
+        }
+        Ok(Has::Credentials(words(manifest, needed, &password, &text)))
+    }
+}
+
+/// Everything that a client needs. Where a provider has several nodes, of the first.
+fn words(
+    manifest: &Manifest,
+    needed: &Needed,
+    password: &Secret,
+    text: &str,
+) -> BTreeMap<template::Word, Secret> {
+    let login = needed.login.as_str();
+    let mut words = BTreeMap::from([
+        (template::Word::User, Secret::from(login)),
+        (template::Word::Password, password.clone()),
+    ]);
+    let provider = manifest.providers.get(&needed.provider);
+    let address =
+        provider.and_then(|provider| services(manifest, provider, needed).into_iter().next());
+    let Some(address) = address else {
+        return words;
+    };
+    if let Some(url) = url(&address, login, text) {
+        words.insert(template::Word::Url, Secret::from(url));
+    }
+    if let Some((host, port)) = host_and_port(&address.0) {
+        words.insert(template::Word::Host, Secret::from(host));
+        if let Some(port) = port {
+            words.insert(template::Word::Port, Secret::from(port));
+        }
+    }
+    if !address.1.is_empty() {
+        words.insert(template::Word::Name, Secret::from(address.1));
+    }
+    words
+}
