@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 
 const FOLDER: &str = "docs/generated";
 
+/// The man pages' folder in it.
+const MAN: &str = "man";
+
 /// Stands on top of every page.
 pub(crate) const MADE: &str =
     "<!-- Made by `cargo xtask docs` from what the program says: do not edit. -->\n";
@@ -33,7 +36,8 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     let program = Program::build(&root)?;
     let mut pages = pages(&|words| program.say(words))?;
     let reports = written(&root.join(conformance::REPORTS))?;
-    pages.insert("conformance.md", conformance::page(&reports)?);
+    pages.insert("conformance.md".to_owned(), conformance::page(&reports)?);
+    pages.extend(man_pages(&root)?);
     if check {
         let differing = differing(&pages, &written(&folder)?);
         for name in &differing {
@@ -41,7 +45,13 @@ pub(crate) fn run(check: bool) -> Result<bool> {
         }
         return Ok(differing.is_empty());
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder.join(MAN))?;
+    for name in written(&folder)?
+        .keys()
+        .filter(|name| !pages.contains_key(*name))
+    {
+        fs::remove_file(folder.join(name)).with_context(|| format!("cannot remove {name}"))?;
+    }
     for (name, text) in &pages {
         fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
     }
@@ -50,44 +60,75 @@ pub(crate) fn run(check: bool) -> Result<bool> {
 }
 
 /// All pages, from a way to ask the program.
-fn pages(say: &dyn Fn(&[&str]) -> Result<String>) -> Result<BTreeMap<&'static str, String>> {
+fn pages(say: &dyn Fn(&[&str]) -> Result<String>) -> Result<BTreeMap<String, String>> {
     let schema = say(&["schema"])?;
     serde_json::from_str::<Value>(&schema).context("`mesh schema` gave no JSON")?;
     let listed = |word: &str| -> Result<Value> {
         let said = say(&[word, "--json"])?;
         serde_json::from_str(&said).with_context(|| format!("`mesh {word} --json` gave no JSON"))
     };
-    Ok(BTreeMap::from([
+    let pages = [
         ("adapters.md", list_page("Adapters", &listed("adapters")?)?),
         ("loops.md", list_page("Loops", &listed("loops")?)?),
         ("cli.md", cli_page(say)?),
         ("manifest.schema.json", format!("{}\n", schema.trim_end())),
-    ]))
+    ];
+    Ok(pages.map(|(name, text)| (name.to_owned(), text)).into())
+}
+
+/// The man pages, as `MAN/mesh-up.1`: made by a program of the crate that has the words.
+fn man_pages(root: &Path) -> Result<BTreeMap<String, String>> {
+    let folder = root.join("target/xtask-docs").join(MAN);
+    if folder.is_dir() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let words = "run --quiet --locked --package meshkeeper --example manpages --";
+    let status = Command::new(env!("CARGO"))
+        .args(words.split(' '))
+        .arg(&folder)
+        .current_dir(root)
+        .status()
+        .context("cargo run --example manpages")?;
+    ensure!(status.success(), "the man pages could not be made");
+    let made = written(&folder)?;
+    ensure!(made.contains_key("mesh.1"), "no man page of mesh was made");
+    Ok(made
+        .into_iter()
+        .map(|(name, text)| (format!("{MAN}/{name}"), text))
+        .collect())
 }
 
 /// Names of pages that are not as they should be: missing, different, or not made by anyone.
-fn differing(
-    made: &BTreeMap<&'static str, String>,
-    written: &BTreeMap<String, String>,
-) -> Vec<String> {
+fn differing(made: &BTreeMap<String, String>, written: &BTreeMap<String, String>) -> Vec<String> {
     let missing_or_other = made
         .iter()
-        .filter(|(name, text)| written.get(**name) != Some(text))
-        .map(|(name, _)| (*name).to_owned());
+        .filter(|(name, text)| written.get(*name) != Some(text))
+        .map(|(name, _)| name.clone());
     let left_over = written
         .keys()
-        .filter(|name| !made.contains_key(name.as_str()))
+        .filter(|name| !made.contains_key(*name))
         .cloned();
     missing_or_other.chain(left_over).collect()
 }
 
+/// The files of a folder, and of the folders in it.
 fn written(folder: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     if folder.is_dir() {
         for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            found.insert(name, fs::read_to_string(entry.path())?);
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() {
+                let below = written(&path)?;
+                found.extend(
+                    below
+                        .into_iter()
+                        .map(|(n, text)| (format!("{name}/{n}"), text)),
+                );
+            } else {
+                found.insert(name.into_owned(), fs::read_to_string(&path)?);
+            }
         }
     }
     Ok(found)
@@ -331,12 +372,11 @@ mod tests {
 
     #[test]
     fn pages_that_differ_are_missing_or_left_over_are_told() {
-        let made = BTreeMap::from([("a.md", "a".to_owned()), ("b.md", "b".to_owned())]);
-        let same = BTreeMap::from([
+        let made = BTreeMap::from([
             ("a.md".to_owned(), "a".to_owned()),
             ("b.md".to_owned(), "b".to_owned()),
         ]);
-        assert!(differing(&made, &same).is_empty());
+        assert!(differing(&made, &made).is_empty());
         let other = BTreeMap::from([
             ("a.md".to_owned(), "x".to_owned()),
             ("c.md".to_owned(), String::new()),
