@@ -1,7 +1,7 @@
 //! The adapter: one MariaDB server, spoken to with its admin login.
 
 use std::collections::hash_map::RandomState;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use mesh_sdk::adapter::{Finding, Found, Listed, ProviderSettings, Server, Sink, Use};
@@ -28,6 +28,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.uses = true;
     all.find = true;
     all.purge = true;
+    all.fence = true;
     all
 };
 
@@ -39,6 +40,8 @@ pub struct Mariadb {
     pub(super) fingerprints: RandomState,
     /// The start that the last hint connection was on.
     pub(super) hinted: Mutex<Option<String>>,
+    /// Whose call writes, of those under a fence.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Mariadb {
@@ -47,6 +50,7 @@ impl Mariadb {
             endpoint: Endpoint::new(settings),
             fingerprints: RandomState::new(),
             hinted: Mutex::default(),
+            turn: Arc::default(),
         }
     }
 

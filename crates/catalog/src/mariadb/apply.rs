@@ -15,7 +15,7 @@ impl Mariadb {
     /// Looks, and writes only what differs.
     pub(super) async fn create_one(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
         self.may_write(wish)?;
-        let mut session = self.session(cx).await?;
+        let mut session = self.writer(cx).await?;
         self.apply(cx, &mut session, wish).await
     }
 
@@ -87,7 +87,7 @@ impl Mariadb {
         marker: &Marker,
         going: &Departing,
     ) -> Result<(), Error> {
-        let mut session = self.session(cx).await?;
+        let mut session = self.writer(cx).await?;
         let ours = self.ours(cx, &mut session, marker, going).await?;
         for account in &ours {
             if !account.locked {
@@ -111,7 +111,7 @@ impl Mariadb {
         marker: &Marker,
         going: &Departing,
     ) -> Result<(), Error> {
-        let mut session = self.session(cx).await?;
+        let mut session = self.writer(cx).await?;
         let ours = self.ours(cx, &mut session, marker, going).await?;
         for account in &ours {
             if !account.locked {

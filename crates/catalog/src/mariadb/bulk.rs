@@ -81,7 +81,7 @@ impl Mariadb {
         wishes: &[Wish<'_>],
         outcomes: &Sink<()>,
     ) -> Result<(), Error> {
-        let mut session = self.session(cx).await?;
+        let mut session = self.writer(cx).await?;
         let databases = ask_for_databases(wishes);
         let seen = read(cx, &mut session, Whose::of(wishes), databases).await?;
         let mut absent = Vec::new();

@@ -7,6 +7,7 @@ use mesh_sdk::adapter::ProviderSettings;
 use mesh_sdk::{Class, Error};
 use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, Opts, OptsBuilder, Row, SslOpts};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::account::Age;
@@ -68,6 +69,8 @@ impl Query {
 pub(super) struct Session {
     conn: Conn,
     pub(super) facts: Facts,
+    /// Held by a connection that writes under a fence.
+    pub(super) turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Endpoint {
@@ -108,6 +111,7 @@ impl Endpoint {
         let mut session = Session {
             conn: conn.map_err(|error| self.refused(classify::failed(WHAT, &error)))?,
             facts: Facts::default(),
+            turn: None,
         };
         const WHO: &str = "ask who the server is";
         let queries = [

@@ -170,7 +170,7 @@ fn lacking(given: &[Given<'_>]) -> Vec<(&'static str, &'static str)> {
         (
             global("CONNECTION ADMIN"),
             "CONNECTION ADMIN ON *.*",
-            "end the sessions of a login that is switched off",
+            "end the sessions of a login that is switched off, or of an earlier holder of the lease",
         ),
         (
             global("PROCESS"),
@@ -180,7 +180,7 @@ fn lacking(given: &[Given<'_>]) -> Vec<(&'static str, &'static str)> {
         (
             marks,
             "CREATE ON `mk1.%`.* WITH GRANT OPTION",
-            "mark its logins",
+            "mark its logins and keep the fence",
         ),
     ];
     let missing = needed.into_iter().filter(|(has, ..)| !has);

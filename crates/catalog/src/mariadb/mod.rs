@@ -36,6 +36,10 @@
 //!   roles, are none of this adapter's business. `_` and `%` in a database's name are escaped.
 //! - **No transaction** holds an account's statements together. They are done in an order in which whatever
 //!   is half done is finished by the next `create`.
+//! - **Fence**: what writes has its turn by a lock of the server's (`GET_LOCK`) that bears the canary's name, and the canary
+//!   holds one more right that grants nothing, which says who had the lease last (`fence`). A holder that stands still
+//!   with the lock loses its connection after 3 s to one that may write; an earlier one is refused. With
+//!   `canary = false` there is no fence, and nodes of one cluster do not share the lock.
 //! - **Read-only**: a server with `read_only` is looked at and not written to, even where the admin login
 //!   would pass.
 //! - **Many at once**: three or four queries in one packet read all accounts, or those of up to 500 logins. Rows
@@ -51,6 +55,7 @@ mod classify;
 mod compare;
 mod connect;
 mod doctor;
+mod fence;
 mod find;
 mod hosts;
 mod mark;
@@ -106,7 +111,9 @@ impl Kind for MariadbKind {
                       that Meshkeeper made and that nobody but admins may use";
         page.rotation = "two logins in turn, `LOGIN` and `LOGIN__b`, with the same rights; the one whose turn is over is \
                          switched off. The first stays, since views and routines name the login that defined them";
-        page.mark = "CREATE on a table that does not exist, in a database that does not";
+        page.mark = "CREATE on a table that does not exist, in a database that does not; the canary has one more for the \
+                     fence: an earlier holder of the lease writes nothing on the same server (not with \
+                     `canary = false`)";
         page
     }
 

@@ -27,7 +27,7 @@ impl Mariadb {
     /// Looks again, and drops it.
     pub(super) async fn purge_named(&self, cx: &Cx, name: &str) -> Result<(), Error> {
         may_purge(name)?;
-        let mut session = self.session(cx).await?;
+        let mut session = self.writer(cx).await?;
         if self.left(cx, &mut session, name).await?.is_none() {
             return Ok(());
         }

@@ -166,7 +166,8 @@ fn queries(whose: &Whose<'_>) -> Vec<Query> {
         Query::new(
             "look at the marks",
             format!(
-                "SELECT User, Host, Db, Table_name FROM mysql.tables_priv WHERE Db LIKE 'mk1.%'{rights}"
+                "SELECT User, Host, Db, Table_name FROM mysql.tables_priv WHERE Db LIKE 'mk1.%' \
+                 AND Db NOT LIKE 'mk1.=%'{rights}"
             ),
         ),
     ]

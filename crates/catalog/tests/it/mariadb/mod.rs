@@ -3,6 +3,7 @@
 mod bench;
 mod bulk;
 mod cases;
+mod fence;
 mod hosts;
 mod marks;
 mod memory;
