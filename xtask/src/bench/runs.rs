@@ -210,7 +210,7 @@ impl<'b> Run<'b> {
         let last = watch.read();
         let mut pass = before;
         while pass.applied < before.applied + self.users as u64 {
-            pass = up.metrics()?;
+            pass = up.metrics()?.after(pass);
             pause(10);
         }
         let raw = self.write_raw()?;

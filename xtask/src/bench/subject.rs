@@ -147,7 +147,22 @@ pub(super) struct Counted {
     pub(super) passes: u64,
     pub(super) asked: u64,
     pub(super) applied: u64,
+    /// All passes together.
+    pub(super) total: Duration,
+    /// The last one, where it was waited for.
     pub(super) took: Duration,
+}
+
+impl Counted {
+    /// With how long a pass took since the last reading: the mean, where there were several.
+    pub(super) fn after(mut self, last: Self) -> Self {
+        let passes = u32::try_from(self.passes.saturating_sub(last.passes)).unwrap_or(u32::MAX);
+        self.took = match passes {
+            0 => last.took,
+            passes => self.total.saturating_sub(last.total) / passes,
+        };
+        self
+    }
 }
 
 impl Up {
@@ -171,9 +186,10 @@ impl Up {
         };
         Ok(Counted {
             passes: of("mesh_passes_total") as u64,
-            asked: of("mesh_asked_total") as u64,
-            applied: of("mesh_applied_total") as u64,
-            took: Duration::from_secs_f64(of("mesh_pass_duration_seconds")),
+            asked: of("mesh_looks_total") as u64,
+            applied: of("mesh_applies_total") as u64,
+            total: Duration::from_secs_f64(of("mesh_pass_duration_seconds_sum")),
+            took: Duration::ZERO,
         })
     }
 
@@ -182,7 +198,7 @@ impl Up {
         let watch = Stopwatch::start();
         let mut last = before;
         while watch.read() < PATIENCE {
-            let now = self.metrics()?;
+            let now = self.metrics()?.after(last);
             if now.passes > last.passes {
                 if now.asked - last.asked >= asked as u64 {
                     return Ok(now);

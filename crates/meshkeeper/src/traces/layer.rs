@@ -83,6 +83,14 @@ pub fn is_traced(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target() == TARGET
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an id decides nothing, and no history is replayed by it"
+)]
+fn new_id() -> u128 {
+    rand::random::<u128>().max(1)
+}
+
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, cx: Context<'_, S>) {
         let Some(span) = cx.span(id) else { return };
@@ -97,7 +105,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
         let (trace, parent) = match parent {
             Some((trace, id)) => (trace, Some(id)),
             None => {
-                let id = rand::random::<u128>().max(1);
+                let id = new_id();
                 let trace = Trace {
                     id,
                     ..Trace::default()
@@ -107,7 +115,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
         };
         span.extensions_mut().insert(Open {
             trace,
-            id: rand::random::<u64>().max(1),
+            id: u64::try_from(new_id() >> 64).unwrap_or(1).max(1),
             parent,
             began: Instant::now(),
             fields,
