@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -12,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::Page;
 
@@ -20,18 +20,27 @@ use super::Page;
 const LONGEST: Duration = Duration::from_secs(600);
 /// Between two changes that are told.
 const PACE: Duration = Duration::from_millis(300);
+/// Readers are told one after the other, so long apart: what they ask for then is made here, beside passes.
+const APART: Duration = Duration::from_millis(25);
 /// A stream without changes shows that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
 
 struct Reader {
+    page: Arc<Page>,
+    /// How many came before it.
+    number: usize,
     changes: watch::Receiver<u64>,
-    stop: CancellationToken,
     until: Instant,
     told: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl Reader {
+    /// How long it waits until those before it were told.
+    fn turn(&self) -> Duration {
+        let all = self.page.snapshots.readers().max(1);
+        APART * u32::try_from(self.number % all).unwrap_or_default()
+    }
     /// The next number; `None` at the end.
     async fn next(&mut self) -> Option<u64> {
         if !self.told {
@@ -40,13 +49,13 @@ impl Reader {
             return Some(*self.changes.borrow_and_update());
         }
         tokio::select! {
-            () = self.stop.cancelled() => return None,
+            () = self.page.stop.cancelled() => return None,
             () = tokio::time::sleep_until(self.until) => return None,
             changed = self.changes.changed() => changed.ok()?,
         }
         tokio::select! {
-            () = self.stop.cancelled() => return None,
-            () = tokio::time::sleep(PACE) => {}
+            () = self.page.stop.cancelled() => return None,
+            () = tokio::time::sleep(PACE + self.turn()) => {}
         }
         Some(*self.changes.borrow_and_update())
     }
@@ -60,11 +69,12 @@ pub(super) async fn changes(State(page): State<Arc<Page>>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, later, text).into_response();
     };
     let reader = Reader {
+        number: page.arrivals.fetch_add(1, Ordering::Relaxed),
         changes: page.snapshots.changes(),
-        stop: page.stop.clone(),
         until: Instant::now() + LONGEST,
         told: false,
         _place: place,
+        page,
     };
     let events = stream::unfold(reader, |mut reader| async move {
         let number = reader.next().await?;

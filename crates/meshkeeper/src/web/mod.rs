@@ -17,6 +17,7 @@ mod snapshot;
 mod token;
 mod views;
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, RwLock};
 
 use axum::Router;
@@ -60,6 +61,7 @@ pub struct Page {
     snapshots: Snapshots,
     access: Access,
     readers: Arc<Semaphore>,
+    arrivals: AtomicUsize,
     stop: CancellationToken,
 }
 
@@ -76,6 +78,7 @@ impl Page {
             snapshots: Snapshots::new(clock),
             access: Access::new(door, clock),
             readers: Arc::new(Semaphore::new(readers)),
+            arrivals: AtomicUsize::new(0),
             bus,
             mesh,
             clock,

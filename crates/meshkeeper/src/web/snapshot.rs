@@ -104,6 +104,10 @@ impl Snapshots {
         self.touch();
         self.number.subscribe()
     }
+    /// How many hear of them.
+    pub(super) fn readers(&self) -> usize {
+        self.number.receiver_count()
+    }
     /// What is kept is of before what somebody just said: the next reader waits for a new one.
     pub(super) fn forget_small(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
