@@ -1,4 +1,4 @@
-//! Links: what a Markdown file points at is there.
+//! Links: what a Markdown file points at is there, the heading too.
 
 use super::Finding;
 use crate::root::File;
@@ -11,10 +11,16 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
     for file in files.iter().filter(|f| f.path.ends_with(".md")) {
         for (line, target) in targets(&file.text) {
             let whole = target.split(['#', '?']).next().unwrap_or_default();
-            if whole.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+            if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
-            let there = resolve(&file.path, whole).is_some_and(|path| known.contains(&path));
+            let path = match whole {
+                "" => Some(file.path.clone()),
+                _ => resolve(&file.path, whole).filter(|path| known.contains(path)),
+            };
+            let heading = target.split_once('#').map(|(_, heading)| heading);
+            let there =
+                path.is_some_and(|path| heading.is_none_or(|h| has_heading(files, &path, h)));
             if !there {
                 let what = format!("points at `{target}`, which is not there");
                 found.push(Finding::new("link", &file.path, line, what));
@@ -22,6 +28,31 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Whether a Markdown file has a heading of this anchor; other files are not looked into.
+fn has_heading(files: &[File], path: &str, anchor: &str) -> bool {
+    let file = files.iter().find(|file| file.path == path);
+    file.is_none_or(|file| {
+        !path.ends_with(".md") || headings(&file.text).any(|heading| heading == anchor)
+    })
+}
+
+/// The anchors of a file's headings, as forges make them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let mut in_code = false;
+    let lines = text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence && line.starts_with('#')
+    });
+    lines.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 /// Every file, and every folder that holds one.
@@ -102,7 +133,7 @@ mod tests {
     fn broken(text: &str) -> usize {
         check(&[
             File::new("docs/a.md", text),
-            File::new("docs/b.md", ""),
+            File::new("docs/b.md", "# Part\n## The `mesh up`: what, and why\n"),
             File::new("README.md", ""),
         ])
         .len()
@@ -113,9 +144,11 @@ mod tests {
         for text in [
             "[b](b.md)",
             "[b](./b.md#part \"title\")",
+            "[b](b.md#the-mesh-up-what-and-why)",
+            "# Here\n[h](#here)",
             "![r](../README.md) and [d](../docs/)",
             "[ref]: b.md",
-            "[here](#part) [out](https://example.org/x.md) [m](mailto:a@example.org)",
+            "[out](https://example.org/x.md) [m](mailto:a@example.org)",
         ] {
             assert_eq!(broken(text), 0, "{text}");
         }
@@ -128,6 +161,8 @@ mod tests {
             "[u](../../README.md)",
             "[ref]: c.md",
             "[abs](/docs/b.md)",
+            "[b](b.md#parts)",
+            "[here](#part)",
         ] {
             assert_eq!(broken(text), 1, "{text}");
         }

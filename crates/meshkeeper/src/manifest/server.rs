@@ -210,7 +210,9 @@ impl Draft<'_> {
             })
             .ok()?;
         if let Some(scheme) = file {
+            // A manifest may be named by a path that is itself relative.
             let path = self.base.join(&url.path);
+            let path = std::path::absolute(&path).unwrap_or(path);
             let Some(path) = path.to_str() else {
                 refuse(Problem::error(text.span(), "the path is not UTF-8"));
                 return None;

@@ -45,6 +45,8 @@ pages! {
     the_words_of_takeover "takeover.md"
     the_words_of_systemd "systemd.md"
     the_words_of_recovery "recovery.md"
+    the_words_of_three_hosts "three-hosts.md"
+    the_words_of_adapters "adapters.md"
 }
 
 /// From an empty folder, with the program present: the manual's words alone bring the first heal, in under a minute.
