@@ -161,6 +161,8 @@ impl Run {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: true,
         };
         Wish::new(parts, &Secret::from("key"))

@@ -137,6 +137,8 @@ fn wishes(count: usize, rules: &[String]) -> Vec<Wish> {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         Wish::new(parts, &key)

@@ -17,6 +17,8 @@ pub(crate) fn wish<V: Send + Sync + 'static>(login: Login, values: V) -> Wish {
         enabled: true,
         adopt: false,
         exact: false,
+        second: None,
+        base: None,
         generated: false,
     };
     Wish::new(parts, &Secret::from("a guess"))

@@ -55,6 +55,8 @@ fn wish_of(name: &ConsumerName) -> Wish {
         enabled: true,
         adopt: false,
         exact: false,
+        second: None,
+        base: None,
         generated: false,
     };
     Wish::new(parts, &Secret::from("key"))

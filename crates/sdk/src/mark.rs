@@ -64,9 +64,10 @@ impl Marker {
             key,
         }
     }
-    /// The mark for a consumer.
+    /// The mark for a consumer: the same one for both its seats ([`ConsumerName::second`]), so that
+    /// whoever forgets that its logins take turns knows both as the consumer's.
     pub fn mark(&self, consumer: &ConsumerName) -> Mark {
-        let body = self.body(self.provider.as_str(), consumer.as_str());
+        let body = self.body(self.provider.as_str(), consumer.first().as_str());
         let mac = self.mac(&body);
         Mark(format!("{body}.{mac}"))
     }
@@ -89,7 +90,7 @@ impl Marker {
             Owner::Ours {
                 provider,
                 consumer: name,
-            } if provider == self.provider && name == *consumer => MarkSeen::Ours,
+            } if provider == self.provider && name.is_seat_of(consumer) => MarkSeen::Ours,
             Owner::Ours { consumer: name, .. } => MarkSeen::OursFor(name),
         }
     }
@@ -110,7 +111,10 @@ impl Marker {
             return Owner::Damaged;
         }
         match (ProviderName::new(provider), ConsumerName::new(consumer)) {
-            (Ok(provider), Ok(consumer)) => Owner::Ours { provider, consumer },
+            (Ok(provider), Ok(consumer)) => Owner::Ours {
+                provider,
+                consumer: consumer.first(),
+            },
             _ => Owner::Damaged,
         }
     }
@@ -245,6 +249,18 @@ mod tests {
         let forged = marker("home", "i1", "cache", "other");
         assert_eq!(forged.listed(&text), MarkSeen::Damaged);
         assert_eq!(ours.listed("some comment"), MarkSeen::None);
+    }
+
+    #[test]
+    fn r3_both_logins_of_a_consumer_carry_its_mark() {
+        let ours = marker("home", "i1", "cache", "key");
+        let web = ConsumerName::new("web").expect("name");
+        let text = ours.mark(&web).as_str().to_owned();
+        assert_eq!(ours.mark(&web.second()).as_str(), text);
+        assert_eq!(ours.read(&text, &web.second()), MarkSeen::Ours);
+        assert_eq!(ours.listed(&text), MarkSeen::OursFor(web));
+        let api = ConsumerName::new("api").expect("name").second();
+        assert_ne!(ours.read(&text, &api), MarkSeen::Ours);
     }
 
     #[test]

@@ -17,7 +17,12 @@ pub struct NameError {
 const NAME_RULE: &str =
     "1 to 63 characters of a-z, 0-9, `-` and `_`, and the first a letter or a digit";
 
+/// What the name of a second seat ends in ([`ConsumerName::second`], [`Login::second`]).
+const SECOND: &str = "__b";
+
 fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
+    // The seat's ending counts beside what a person may write, whose length is the manifest's to refuse.
+    let written = text.strip_suffix(SECOND).unwrap_or(text);
     let head = text
         .bytes()
         .next()
@@ -25,7 +30,7 @@ fn plain(what: &'static str, text: &str) -> Result<(), NameError> {
     let tail = text
         .bytes()
         .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
-    if head && tail && text.len() <= 63 {
+    if head && tail && written.len() <= 63 {
         return Ok(());
     }
     let given = text.chars().take(80).collect();
@@ -104,6 +109,35 @@ impl ConsumerName {
     pub fn is_canary(&self) -> bool {
         self.as_str() == Self::CANARY
     }
+
+    /// The name under which a consumer's second login is asked for while its logins take turns: `NAME__b`.
+    /// No manifest may use one; a mark never names it, since both logins are the consumer's.
+    #[must_use]
+    pub fn second(&self) -> Self {
+        if self.is_second() {
+            return self.clone();
+        }
+        Self(format!("{self}{SECOND}").into())
+    }
+    /// Whether it is a second seat's.
+    pub fn is_second(&self) -> bool {
+        self.as_str().ends_with(SECOND)
+    }
+    /// The consumer itself, of either seat.
+    #[must_use]
+    pub fn first(&self) -> Self {
+        if self.is_second() {
+            return Self(self.bare().into());
+        }
+        self.clone()
+    }
+    /// Whether both are seats of one consumer.
+    pub fn is_seat_of(&self, other: &Self) -> bool {
+        self.bare() == other.bare()
+    }
+    fn bare(&self) -> &str {
+        self.0.strip_suffix(SECOND).unwrap_or(&self.0)
+    }
 }
 
 impl std::borrow::Borrow<str> for ConsumerName {
@@ -141,6 +175,20 @@ impl Login {
     /// The login as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+    /// The other login of a consumer whose logins take turns: `LOGIN__b`. Both are the consumer's, and no
+    /// other consumer of that provider may ask for either.
+    #[must_use]
+    pub fn second(&self) -> Self {
+        Self(format!("{self}{SECOND}").into())
+    }
+    /// The login whose second this would be, if it is one by its name.
+    pub fn first(&self) -> Option<Self> {
+        let first = self
+            .0
+            .strip_suffix(SECOND)
+            .filter(|name| !name.is_empty())?;
+        Some(Self(first.into()))
     }
 }
 impl fmt::Display for Login {
@@ -193,6 +241,32 @@ mod tests {
             let error = ConsumerName::new(bad).expect_err(bad).to_string();
             assert!(error.contains("1 to 63"), "{error}");
         }
+    }
+
+    #[test]
+    fn r3_a_consumer_has_two_seats_and_one_name() {
+        let name = |text: &str| ConsumerName::new(text).expect(text);
+        let (web, long) = (name("web"), name(&"x".repeat(63)));
+        assert_eq!(web.second().as_str(), "web__b");
+        for first in [&web, &long] {
+            let second = first.second();
+            assert!(second.is_second() && !first.is_second());
+            assert_eq!((&second.first(), &first.first()), (first, first));
+            assert_eq!(second.second(), second);
+            assert!(first.is_seat_of(&second) && second.is_seat_of(first));
+            assert!(first.is_seat_of(first) && second.is_seat_of(&second));
+            assert_eq!(
+                ConsumerName::new(second.as_str()),
+                Ok(second),
+                "as it is stored"
+            );
+        }
+        assert!(!web.is_seat_of(&name("web2")) && !web.second().is_seat_of(&name("we")));
+        assert!(!name("webb").is_seat_of(&name("we")) && ConsumerName::new("__b").is_err());
+        let login = Login::new("ü b").expect("login");
+        assert_eq!(login.second().as_str(), "ü b__b");
+        assert_eq!((login.second().first(), login.first()), (Some(login), None));
+        assert_eq!(Login::new("__b").expect("login").first(), None);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Wish {
     consumer: ConsumerName,
     login: Login,
     password: Option<Secret>,
+    second: Option<Secret>,
+    base: Option<Login>,
     values: AnyValues,
     enabled: bool,
     adopt: bool,
@@ -84,6 +86,12 @@ pub struct WishParts {
     pub login: Login,
     /// Its password; none while it is not minted yet, and then nothing is written for it (S-4).
     pub password: Option<Secret>,
+    /// Another password that is valid beside it; only where the adapter declares
+    /// [`two_passwords`](crate::adapter::Capabilities::two_passwords).
+    pub second: Option<Secret>,
+    /// The consumer's first login, if this is the one that takes turns with it: the values are the same,
+    /// and what either owns, both can use.
+    pub base: Option<Login>,
     /// The values, typed by the kind.
     pub values: AnyValues,
     /// The same values in a canonical form, for the digest.
@@ -105,6 +113,8 @@ impl Wish {
             consumer,
             login,
             password,
+            second,
+            base,
             values,
             canonical_values,
             enabled,
@@ -118,11 +128,15 @@ impl Wish {
             u8::from(password.is_some()),
         ];
         let hidden = password.as_ref().map(Secret::expose).unwrap_or_default();
-        let full = keyed(
-            key,
-            b"wish",
-            &[login.as_str().as_bytes(), hidden, &canonical_values, &flags],
-        );
+        let mut framed = vec![login.as_str().as_bytes(), hidden, &canonical_values, &flags];
+        // Nothing is added for who has neither: records of before keep their digests.
+        if let Some(second) = &second {
+            framed.extend([&b"second"[..], second.expose()]);
+        }
+        if let Some(base) = &base {
+            framed.extend([&b"base"[..], base.as_str().as_bytes()]);
+        }
+        let full = keyed(key, b"wish", &framed);
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
         let digest = Digest(short);
@@ -131,6 +145,8 @@ impl Wish {
             consumer,
             login,
             password,
+            second,
+            base,
             values,
             enabled,
             adopt,
@@ -151,6 +167,14 @@ impl Wish {
     /// Its password, once there is one.
     pub fn password(&self) -> Option<&Secret> {
         self.password.as_ref()
+    }
+    /// Another password that is valid beside it.
+    pub fn second_password(&self) -> Option<&Secret> {
+        self.second.as_ref()
+    }
+    /// The consumer's first login, if this one takes turns with it.
+    pub fn base(&self) -> Option<&Login> {
+        self.base.as_ref()
     }
     /// Whether the login should be usable.
     pub fn enabled(&self) -> bool {
@@ -215,6 +239,21 @@ impl<'a, V: 'static> Provision<'a, V> {
     pub fn password(&self) -> Option<&'a Secret> {
         self.wish.password.as_ref()
     }
+    /// Another password that is valid beside [`Provision::password`], while one takes over from the
+    /// other: held is only who has exactly these two; a missing one is a difference, and so is a third.
+    /// Never asked for where the adapter does not declare [`two_passwords`]: it may ignore this.
+    ///
+    /// [`two_passwords`]: crate::adapter::Capabilities::two_passwords
+    pub fn second_password(&self) -> Option<&'a Secret> {
+        self.wish.second.as_ref()
+    }
+    /// The consumer's first login, if this one takes turns with it: where two passwords cannot be valid
+    /// at once, a rotation swaps logins. The values are the same for both, and neither takes anything
+    /// from the other: what either owns or makes, both can use. The first one may be switched off
+    /// meanwhile, and stays.
+    pub fn base(&self) -> Option<&'a Login> {
+        self.wish.base.as_ref()
+    }
     /// This kind's values.
     pub fn values(&self) -> &'a V {
         self.values
@@ -233,7 +272,7 @@ impl<'a, V: 'static> Provision<'a, V> {
     pub fn is_generated(&self) -> bool {
         self.wish.generated
     }
-    /// The mark to leave on the login.
+    /// The mark to leave on the login: that of the consumer, whichever of its logins this is.
     pub fn mark(&self) -> Mark {
         self.marker.mark(&self.wish.consumer)
     }
@@ -286,6 +325,8 @@ mod tests {
             consumer: ConsumerName::new("web").expect("name"),
             login: Login::new(login).expect("login"),
             password: password.map(Secret::from),
+            second: None,
+            base: None,
             values: Arc::new(values),
             canonical_values: values.to_be_bytes().to_vec(),
             enabled: true,
@@ -304,7 +345,18 @@ mod tests {
             enabled: false,
             ..parts("web", Some("pw"), 1)
         };
+        let second = WishParts {
+            second: Some(Secret::from("pw2")),
+            ..parts("web", Some("pw"), 1)
+        };
+        let turns = |base: &str| WishParts {
+            base: Some(Login::new(base).expect("login")),
+            ..parts("web", Some("pw"), 1)
+        };
         let others = [
+            Wish::new(second, &key),
+            Wish::new(turns("web"), &key),
+            Wish::new(turns("web2"), &key),
             Wish::new(parts("web2", Some("pw"), 1), &key),
             Wish::new(parts("web", Some("pw2"), 1), &key),
             Wish::new(parts("web", None, 1), &key),
@@ -312,8 +364,12 @@ mod tests {
             Wish::new(off, &key),
             Wish::new(parts("web", Some("pw"), 1), &Secret::from("key2")),
         ];
-        for other in &others {
+        for (i, other) in others.iter().enumerate() {
             assert_ne!(base, other.digest());
+            let twin = others[..i]
+                .iter()
+                .find(|one| one.digest() == other.digest());
+            assert!(twin.is_none(), "{other:?} and {twin:?}");
         }
     }
 

@@ -147,6 +147,8 @@ mod tests {
             enabled,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         let made = Wish::new(parts, &Secret::from("key"));

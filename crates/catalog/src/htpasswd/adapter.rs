@@ -81,6 +81,8 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: true,
         };
         Wish::new(parts, &Secret::from("key"))

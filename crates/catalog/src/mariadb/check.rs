@@ -251,6 +251,8 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         let made = Wish::new(parts, &key);

@@ -80,6 +80,8 @@ pub(crate) fn asked<V: Send + Sync + 'static, O>(
         enabled: true,
         adopt: false,
         exact: false,
+        second: None,
+        base: None,
         generated: false,
     };
     let wish = Wish::new(parts, &Secret::from("key"));

@@ -355,6 +355,8 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         mesh_sdk::Wish::new(parts, &Secret::from("key"))

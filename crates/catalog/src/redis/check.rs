@@ -196,6 +196,8 @@ mod tests {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         let made = Wish::new(parts, &Secret::from("key"));

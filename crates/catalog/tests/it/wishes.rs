@@ -24,6 +24,8 @@ pub(crate) fn wish_of(
         enabled: true,
         adopt: false,
         exact: false,
+        second: None,
+        base: None,
         generated: false,
     };
     change(&mut parts);

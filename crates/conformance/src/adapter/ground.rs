@@ -140,6 +140,8 @@ impl<'a> Ground<'a> {
             enabled: true,
             adopt: false,
             exact: false,
+            second: None,
+            base: None,
             generated: false,
         };
         self.set_values(&mut parts, self.bench.values(name))?;

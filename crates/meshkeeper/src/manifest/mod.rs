@@ -186,6 +186,8 @@ impl Needed {
             enabled: self.enabled,
             adopt: self.adopt,
             exact: self.exact,
+            second: None,
+            base: None,
             generated: self.password == PasswordSource::Generated,
         };
         Wish::new(parts, key)

@@ -109,7 +109,7 @@ impl Core {
     /// the same guards as one that is asked for no more, but for the brake: the word is its approval. A
     /// login that any wish names is never touched.
     pub fn retire(&mut self, consumer: &ConsumerName, login: &Login, now: Time) -> Retired {
-        let Some(i) = self.slot_of(consumer) else {
+        let Some(i) = self.seat_of(consumer, login) else {
             return Retired::Unknown;
         };
         if self.is_named(login) {
@@ -202,8 +202,7 @@ impl Core {
         for i in &self.departing {
             let slot = &self.slots[*i];
             // What a person retired goes only while its consumer is well without it.
-            let well = slot.wanted.is_none() || slot.state().is_fine();
-            if slot.kept || !well {
+            if slot.kept || !self.is_well(&slot.consumer) {
                 continue;
             }
             let departures = slot.record.departures();

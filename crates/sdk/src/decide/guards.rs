@@ -49,10 +49,17 @@ impl Core {
         self.caps.list && self.canary().is_none()
     }
 
-    /// How many consumers the wish has; our own login is none.
+    /// How many consumers the wish has, one with two logins in turn once; our own login is none.
     pub(super) fn asked_for(&self) -> usize {
         let named = self.slots.iter().filter(|s| s.named().is_some());
-        named.filter(|s| !s.consumer.is_canary()).count()
+        let counts = |slot: &&Slot| match slot.consumer.is_second() {
+            true => !self.seats(&slot.consumer.first()).any(|i| {
+                let other = &self.slots[i];
+                other.consumer != slot.consumer && other.named().is_some()
+            }),
+            false => !slot.consumer.is_canary(),
+        };
+        named.filter(counts).count()
     }
 
     /// Why no removal happens without a person's word, with how many there would be.

@@ -115,12 +115,26 @@ impl Core {
 
     /// A consumer whose mark is on the server had a password before: none is minted (H-22).
     fn none_is_new_that_is_listed(&mut self, listed: &[Listed]) {
-        for consumer in listed.iter().filter_map(owner_of) {
-            let Some(i) = self.index.get(consumer) else {
+        let seconds = self
+            .slots
+            .iter()
+            .any(|s| s.consumer.is_second() && s.is_new());
+        for one in listed {
+            let Some(consumer) = owner_of(one) else {
                 continue;
             };
-            if self.slots[*i].is_new() {
-                self.slots[*i].lose_secret(no_version());
+            if let Some(i) = self.slot_of(consumer)
+                && self.slots[i].is_new()
+            {
+                self.slots[i].lose_secret(no_version());
+            }
+            // A second login is new beside a first one that is there.
+            if seconds
+                && let Some(i) = self.slot_of(&consumer.second())
+                && self.slots[i].is_new()
+                && self.slots[i].named() == Some(&one.login)
+            {
+                self.slots[i].lose_secret(no_version());
             }
         }
     }
@@ -165,8 +179,8 @@ impl Core {
         match &found.mark {
             MarkSeen::OursFor(owner) if *owner == self.slots[i].consumer => false,
             MarkSeen::OursFor(owner) => {
-                let owner = self.slot_of(owner).map(|j| &self.slots[j]);
-                owner.is_some_and(|slot| slot.named() == Some(&found.login))
+                let mut owners = self.seats(owner).map(|j| &self.slots[j]);
+                owners.any(|slot| slot.named() == Some(&found.login))
             }
             MarkSeen::Foreign => self.elsewhere.contains(&found.login),
             _ => false,
@@ -192,7 +206,7 @@ impl Core {
                     slot.dirty = true;
                 }
             },
-            Some((MarkSeen::OursFor(consumer), enabled)) if *consumer == slot.consumer => {
+            Some((MarkSeen::OursFor(consumer), enabled)) if consumer.is_seat_of(&slot.consumer) => {
                 slot.dirty |= departure.shown(now, enabled, apart, !unguarded);
             }
             Some(_) => {
@@ -221,15 +235,14 @@ impl Core {
             let Some(consumer) = owner_of(one) else {
                 continue;
             };
-            if named.contains(&one.login) || self.kept.contains(consumer) {
+            if named.contains(&one.login) || self.is_kept(consumer) {
                 continue;
             }
-            if known.get(&one.login).is_some_and(|owner| owner != consumer) {
+            let owner = known.get(&one.login);
+            if owner.is_some_and(|owner| !owner.is_seat_of(consumer)) {
                 continue;
             }
-            let slot = self.slot_of(consumer);
-            let asked = slot.is_some_and(|i| self.slots[i].wanted.is_some());
-            if asked || consumer.is_canary() {
+            if self.is_seated(consumer) || consumer.is_canary() {
                 self.superseded_by_list(consumer, &one.login);
             } else {
                 self.orphan(consumer, one, now);
@@ -252,7 +265,7 @@ impl Core {
     }
 
     fn slot_for(&mut self, consumer: &ConsumerName, login: &Login) -> usize {
-        match self.slot_of(consumer) {
+        match self.seat_of(consumer, login) {
             Some(i) => i,
             None => self.add(consumer.clone(), Record::new(login.clone())),
         }

@@ -24,6 +24,7 @@ mod listed;
 mod outstanding;
 mod pass;
 mod record;
+mod seats;
 mod server;
 mod settings;
 mod slot;

@@ -1,6 +1,6 @@
 //! The wish: what is asked for, what changed, and what people say about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::core::Core;
 use super::record::Record;
@@ -35,17 +35,25 @@ impl Core {
                 None => new.push(wanted),
             }
         }
-        for (i, named) in named.into_iter().enumerate() {
+        let seconds: HashSet<&ConsumerName> = {
+            let new = new.iter().map(|wanted| &wanted.consumer);
+            new.filter(|consumer| {
+                consumer.is_second() || self.index.contains_key(&consumer.second())
+            })
+            .collect()
+        };
+        for i in 0..named.len() {
+            let kept = self.is_kept(&self.slots[i].consumer);
             let slot = &mut self.slots[i];
-            let kept = self.kept.contains(&slot.consumer);
             // Who is named where nobody can read it neither begins to leave nor comes back.
             let known = slot.wanted.is_some() || slot.record.claims(&slot.record.login);
             let perhaps = wish.partial && known && slot.record.departure.is_none();
-            slot.kept = !named && (kept || perhaps);
-            match (named, kept) {
+            slot.kept = !named[i] && (kept || perhaps);
+            match (named[i], kept) {
                 (true, _) => {}
                 (false, true) => self.stays(i),
                 (false, false) if wish.partial => {}
+                (false, false) if self.other_seat_is(i, &named, &seconds) => self.gives_way(i, now),
                 (false, false) => self.unwanted(i, now),
             }
         }
@@ -57,6 +65,17 @@ impl Core {
             };
             self.want(i, wanted);
         }
+    }
+
+    /// Whether a wish that does not name this seat names the consumer's other one.
+    fn other_seat_is(&self, i: usize, named: &[bool], new: &HashSet<&ConsumerName>) -> bool {
+        let consumer = &self.slots[i].consumer;
+        let other = match consumer.is_second() {
+            true => consumer.first(),
+            false => consumer.second(),
+        };
+        let known = self.slot_of(&other).and_then(|j| named.get(j).copied());
+        known == Some(true) || new.contains(&other)
     }
 
     /// Slots that stand for nothing and were never stored: they can stand for somebody else, so that
@@ -90,6 +109,11 @@ impl Core {
             record.superseded.contains(&wanted.login) || record.others.contains_key(&wanted.login);
         if record.login != wanted.login || others {
             self.supersede(i, &wanted);
+        }
+        if self.takes_over(i, &wanted.login) && !self.slots[i].record.claims(&wanted.login) {
+            let slot = &mut self.slots[i];
+            slot.record.intent = Some(wanted.digest);
+            slot.dirty = true;
         }
         let slot = &mut self.slots[i];
         if is_changed(slot, &wanted) {

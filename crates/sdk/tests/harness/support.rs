@@ -65,6 +65,8 @@ fn wish_of(need: &Need, password: Option<Secret>) -> Wish {
         enabled: need.enabled,
         adopt: false,
         exact: false,
+        second: None,
+        base: None,
         generated: false,
     };
     Wish::new(parts, &key())

@@ -172,6 +172,8 @@ async fn a5_the_longest_password_that_passes_the_check_lets_in() {
                 enabled: true,
                 adopt: false,
                 exact: false,
+                second: None,
+                base: None,
                 generated: false,
             };
             Wish::new(parts, &Secret::from("key"))

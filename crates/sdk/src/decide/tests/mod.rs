@@ -9,6 +9,7 @@ mod owning;
 mod removing;
 mod retiring;
 mod reverse;
+mod seats;
 mod shape;
 mod telling;
 
