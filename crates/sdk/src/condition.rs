@@ -132,6 +132,12 @@ condition_types! {
     DeliveryContested Warning
         "Something else keeps changing what was delivered; it is repaired less and less often."
         "Find out what writes there, or deliver to another place.";
+    RotationWaits Warning
+        "A new password is in force, and for ten minutes somebody has not taken it up; the old one stays valid."
+        "See who is waited for; `mesh rotate CONSUMER PROVIDER --force --reason TEXT` lets the old one go all the same.";
+    RotationStuck Warning
+        "A rotation makes no step for ten minutes: the server does not hold what is asked of it."
+        "See the reason; `mesh explain CONSUMER` tells what the server answered.";
     ManifestDiffers Warning
         "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
         "Bring the same manifest and files to every host.";

@@ -61,6 +61,12 @@ pub enum EventKind {
     Delivered,
     /// A consumer was told of them by its reload hook.
     Told,
+    /// A rotation began, or goes on.
+    Rotating,
+    /// Another password or login is in force, and the one before is valid too.
+    Promoted,
+    /// A rotation ended: one password or login is valid.
+    Rotated,
 }
 
 impl EventKind {
@@ -91,6 +97,9 @@ impl EventKind {
             EventKind::Purged => "purged",
             EventKind::Delivered => "delivered",
             EventKind::Told => "told",
+            EventKind::Rotating => "rotating",
+            EventKind::Promoted => "promoted",
+            EventKind::Rotated => "rotated",
         }
     }
 }
@@ -235,7 +244,10 @@ impl Event {
             | EventKind::Task
             | EventKind::Purged
             | EventKind::Delivered
-            | EventKind::Told => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Told
+            | EventKind::Rotating
+            | EventKind::Promoted
+            | EventKind::Rotated => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

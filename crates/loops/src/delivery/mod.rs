@@ -18,3 +18,4 @@ pub mod template;
 pub use facts::DUE;
 pub use keeper::{Delivery, Is, Looked, Parts, Source, Told};
 pub use store::read_all;
+pub(crate) use store::{append, beat};

@@ -98,7 +98,7 @@ pub(super) async fn save(bus: &dyn Bus, all: &mut BTreeMap<Key, Stored>) -> Resu
 }
 
 /// Puts lines into the history. They wait if it cannot be written.
-pub(super) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
+pub(crate) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
     if events.is_empty() {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub(super) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(),
 }
 
 /// Says that a pass was made, and when the next one is due.
-pub(super) async fn beat(
+pub(crate) async fn beat(
     bus: &dyn Bus,
     name: &str,
     record: &LoopRecord,

@@ -134,9 +134,10 @@ pub fn next(before: &Journal, asks: &Asks, seen: &Seen, said: &Said, now: Time) 
         }
         return next;
     }
-    let about = said.about.as_ref().filter(|about| {
-        before.is_under_way() && about.number == before.number
-    });
+    let about = said
+        .about
+        .as_ref()
+        .filter(|about| before.is_under_way() && about.number == before.number);
     match before.step {
         Step::Resting => rest(&mut next, asks, seen, said, now),
         Step::Proving => prove(&mut next, asks, seen, said, about, now),
@@ -163,9 +164,10 @@ fn rest(next: &mut Next, asks: &Asks, seen: &Seen, said: &Said, now: Time) {
     if asks.every.is_some() && journal.counts_from.is_none() {
         journal.counts_from = Some(now);
     }
-    let word = said.begin.as_ref().filter(|begin| {
-        journal.asked.is_none_or(|asked| begin.at > asked)
-    });
+    let word = said
+        .begin
+        .as_ref()
+        .filter(|begin| journal.asked.is_none_or(|asked| begin.at > asked));
     if asks.given {
         if let Some(begin) = word {
             journal.asked = Some(begin.at);
@@ -207,7 +209,13 @@ fn is_over(journal: &mut Journal, every: Duration, now: Time) -> bool {
 
 /// A rotation begins. `current` is the password in force, `None` if it cannot be had any more: then the new one
 /// takes its place at once. `made` is sealed on the disk already.
-pub fn begin(journal: &mut Journal, current: Option<Held>, made: Held, cause: Cause, now: Time) -> (EventKind, String) {
+pub fn begin(
+    journal: &mut Journal,
+    current: Option<Held>,
+    made: Held,
+    cause: Cause,
+    now: Time,
+) -> (EventKind, String) {
     journal.number += 1;
     journal.began = Some(now);
     journal.cause = Some(cause.clone());
@@ -220,12 +228,17 @@ pub fn begin(journal: &mut Journal, current: Option<Held>, made: Held, cause: Ca
         journal.current = current;
         journal.other = Some(made);
         enter(journal, Step::Proving, now);
-        return (EventKind::Rotating, format!("rotation {number} begins: {cause}"));
+        return (
+            EventKind::Rotating,
+            format!("rotation {number} begins: {cause}"),
+        );
     }
     journal.current = Some(made);
     journal.other = None;
     promoted(journal, now);
-    let text = format!("rotation {number} begins: {cause}; the password before it cannot be had, and is not valid beside it");
+    let text = format!(
+        "rotation {number} begins: {cause}; the password before it cannot be had, and is not valid beside it"
+    );
     (EventKind::Rotating, text)
 }
 
@@ -237,14 +250,7 @@ pub fn seat_of_candidate(journal: &Journal, lost: bool) -> Seat {
     }
 }
 
-fn prove(
-    next: &mut Next,
-    asks: &Asks,
-    seen: &Seen,
-    said: &Said,
-    about: Option<&About>,
-    now: Time,
-) {
+fn prove(next: &mut Next, asks: &Asks, seen: &Seen, said: &Said, about: Option<&About>, now: Time) {
     let journal = &mut next.journal;
     // Who asks for another one while it is being made has asked for this one.
     if let Some(begin) = said.begin.as_ref().filter(|begin| begin.due <= now) {
@@ -260,13 +266,19 @@ fn prove(
     }
     match &seen.backend {
         Backend::NotYet(why) => {
-            let waits = vec![(format!("the new password on {}: {why}", journal.provider), String::new())];
+            let waits = vec![(
+                format!("the new password on {}: {why}", journal.provider),
+                String::new(),
+            )];
             wait_for(journal, waits, now);
         }
         Backend::AsAsked => {
             std::mem::swap(&mut journal.current, &mut journal.other);
             promoted(journal, now);
-            let text = format!("rotation {}: the new password is proven on every server, and in force; the old one is valid too", journal.number);
+            let text = format!(
+                "rotation {}: the new password is proven on every server, and in force; the old one is valid too",
+                journal.number
+            );
             next.events.push((EventKind::Promoted, text));
         }
     }
@@ -290,7 +302,10 @@ fn wait(next: &mut Next, asks: &Asks, seen: &Seen, about: Option<&About>, now: T
         std::mem::swap(&mut journal.current, &mut journal.other);
         journal.back = true;
         promoted(journal, now);
-        let text = format!("rotation {number} goes back to the old password: {}", about.reason);
+        let text = format!(
+            "rotation {number} goes back to the old password: {}",
+            about.reason
+        );
         return next.events.push((EventKind::Promoted, text));
     }
     let taken = word(What::Taken).filter(|about| about.turn == journal.turn);
@@ -306,7 +321,10 @@ fn wait(next: &mut Next, asks: &Asks, seen: &Seen, about: Option<&About>, now: T
     }
     // Nothing valid is taken away while what takes its place is not proven just now.
     if let Backend::NotYet(why) = &seen.backend {
-        outstanding.push((format!("the password in force on {}: {why}", journal.provider), String::new()));
+        outstanding.push((
+            format!("the password in force on {}: {why}", journal.provider),
+            String::new(),
+        ));
     }
     if !outstanding.is_empty() {
         return wait_for(journal, outstanding, now);
@@ -316,18 +334,30 @@ fn wait(next: &mut Next, asks: &Asks, seen: &Seen, about: Option<&About>, now: T
         Some(reason) => format!("by a person's word: {reason}"),
         None => "nobody is waited for".to_owned(),
     };
-    next.events.push((EventKind::Rotating, format!("rotation {number}: the old password goes; {who}")));
+    next.events.push((
+        EventKind::Rotating,
+        format!("rotation {number}: the old password goes; {who}"),
+    ));
 }
 
 /// Where nothing is delivered, a person says that the consumer has it, or a length of time that a person set.
 fn nobody_delivers(journal: &Journal, asks: &Asks, now: Time) -> Option<(String, String)> {
-    let help = format!("`mesh ack rotation {}/{} --reason TEXT`", journal.provider, journal.consumer);
+    let help = format!(
+        "`mesh ack rotation {}/{} --reason TEXT`",
+        journal.provider, journal.consumer
+    );
     let until = asks.grace.map(|grace| journal.since + grace);
     match until {
         Some(until) if until <= now => None,
-        Some(until) => Some((format!("rotate_grace, which ends at {} UTC", until.clock()), help)),
+        Some(until) => Some((
+            format!("rotate_grace, which ends at {} UTC", until.clock()),
+            help,
+        )),
         None => {
-            let what = format!("a person's word that {} has the new password: nothing is delivered to it", journal.consumer);
+            let what = format!(
+                "a person's word that {} has the new password: nothing is delivered to it",
+                journal.consumer
+            );
             Some((what, help))
         }
     }
@@ -336,7 +366,13 @@ fn nobody_delivers(journal: &Journal, asks: &Asks, now: Time) -> Option<(String,
 fn retire(next: &mut Next, seen: &Seen, now: Time) {
     let journal = &mut next.journal;
     if let Backend::NotYet(why) = &seen.backend {
-        let waits = vec![(format!("the old password to be gone from {}: {why}", journal.provider), String::new())];
+        let waits = vec![(
+            format!(
+                "the old password to be gone from {}: {why}",
+                journal.provider
+            ),
+            String::new(),
+        )];
         return wait_for(journal, waits, now);
     }
     let gone = match journal.back {

@@ -218,6 +218,8 @@ pub fn share(provider: &ProviderName, consumer: &ConsumerName) -> u8 {
     for byte in bytes.chain(consumer.as_str().bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    let [first, ..] = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let [first, ..] = (hash ^ (hash >> 32))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_be_bytes();
     first
 }

@@ -37,8 +37,13 @@ pub enum JournalFault {
     #[error(transparent)]
     Bus(#[from] Fault),
     /// The mirror.
-    #[error("the journal of a rotation cannot be kept in {}: {1}", .0.display())]
-    Mirror(PathBuf, String),
+    #[error("the journal of a rotation in {path} cannot be used: {why}")]
+    Mirror {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
 }
 
 impl Journals {
@@ -125,8 +130,12 @@ impl Journals {
         let of = of(next);
         let key = Self::key(&of);
         let found = bus.get(Bucket::Meta, &key).await?;
-        let theirs = found.as_ref().map(|entry| serde_json::from_slice::<Journal>(&entry.value));
-        let theirs = theirs.transpose().map_err(|e| Fault::Corrupt(format!("{key}: {e}")))?;
+        let theirs = found
+            .as_ref()
+            .map(|entry| serde_json::from_slice::<Journal>(&entry.value));
+        let theirs = theirs
+            .transpose()
+            .map_err(|e| Fault::Corrupt(format!("{key}: {e}")))?;
         if theirs.as_ref() != before {
             return Ok(false);
         }
@@ -150,8 +159,7 @@ impl Journals {
             return Ok(());
         }
         let path = self.folder.join(format!("{}.{}.json", of.0, of.1));
-        write_whole(&self.folder, &path, journal)
-            .map_err(|error| JournalFault::Mirror(path, error.to_string()))?;
+        write_whole(&self.folder, &path, journal).map_err(|error| mirror_fault(&path, &error))?;
         self.lock().insert(of, journal.clone());
         Ok(())
     }
@@ -172,22 +180,28 @@ fn write(journal: &Journal, expect: Expect) -> Result<Write, Fault> {
     })
 }
 
+fn mirror_fault(path: &Path, why: &dyn std::fmt::Display) -> JournalFault {
+    JournalFault::Mirror {
+        path: path.display().to_string(),
+        why: why.to_string(),
+    }
+}
+
 fn read_folder(folder: &Path) -> Result<All, JournalFault> {
-    let fault = |path: &Path, why: String| JournalFault::Mirror(path.to_owned(), why);
     let mut all = All::new();
     let listed = match std::fs::read_dir(folder) {
         Ok(listed) => listed,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(all),
-        Err(error) => return Err(fault(folder, error.to_string())),
+        Err(error) => return Err(mirror_fault(folder, &error)),
     };
     for entry in listed {
-        let path = entry.map_err(|e| fault(folder, e.to_string()))?.path();
+        let path = entry.map_err(|e| mirror_fault(folder, &e))?.path();
         if path.extension().is_none_or(|end| end != "json") {
             continue;
         }
-        let text = std::fs::read(&path).map_err(|e| fault(&path, e.to_string()))?;
+        let text = std::fs::read(&path).map_err(|e| mirror_fault(&path, &e))?;
         let journal: Journal =
-            serde_json::from_slice(&text).map_err(|e| fault(&path, e.to_string()))?;
+            serde_json::from_slice(&text).map_err(|e| mirror_fault(&path, &e))?;
         all.insert(of(&journal), journal);
     }
     Ok(all)
@@ -195,7 +209,10 @@ fn read_folder(folder: &Path) -> Result<All, JournalFault> {
 
 fn write_whole(folder: &Path, path: &Path, journal: &Journal) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     let beside = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new()
         .write(true)
