@@ -247,7 +247,9 @@ impl Delivery {
             .remove(&key)
             .unwrap_or_else(|| Stored::new(&order.consumer, &self.parts.host, &place));
         let none = HashMap::new();
-        let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
+        let has = has.get(&order.consumer).unwrap_or(&none);
+        let made = order.make(has, &self.parts.key);
+        let turns = matches!(made.asked, Asked::Ready(_)).then(|| order.turns(has));
         let mut one = One {
             order,
             made,
@@ -257,6 +259,9 @@ impl Delivery {
         };
         one.pass(&mut stored.record, self.parts.clock, summary)
             .await;
+        if let Some(turns) = turns {
+            stored.record.turns = turns;
+        }
         let events = one.events;
         for (kind, detail) in events {
             self.tell(kind, &order.consumer, detail);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mesh_sdk::Time;
 use mesh_sdk::event::EventKind;
+use serde::{Deserialize, Serialize};
 
 use super::journal::{Cause, Held, Journal, Seat, Step, Waits, Way};
 
@@ -91,7 +92,8 @@ pub struct About {
 }
 
 /// What a person may say of a rotation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum What {
     /// The consumer has the new one.
     Taken,

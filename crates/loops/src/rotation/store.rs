@@ -27,7 +27,8 @@ pub const FOLDER: &str = "rotations";
 pub struct Journals {
     folder: PathBuf,
     may_write: bool,
-    mirror: Mutex<All>,
+    /// Read when it is needed first.
+    mirror: Mutex<Option<All>>,
 }
 
 /// A journal could not be kept.
@@ -47,16 +48,14 @@ pub enum JournalFault {
 }
 
 impl Journals {
-    /// The mirror of a data folder. Reads it; one that is not there is empty. With `may_write` false nothing is
-    /// ever written, on the bus neither.
-    pub fn open(data: &Path, may_write: bool) -> Result<Self, JournalFault> {
-        let folder = data.join(FOLDER);
-        let mirror = Mutex::new(read_folder(&folder)?);
-        Ok(Self {
-            folder,
+    /// The mirror of a data folder; one that is not there is empty. With `may_write` false nothing is ever written,
+    /// on the bus neither. Reads nothing yet.
+    pub fn of(data: &Path, may_write: bool) -> Self {
+        Self {
+            folder: data.join(FOLDER),
             may_write,
-            mirror,
-        })
+            mirror: Mutex::new(None),
+        }
     }
 
     /// Where one is kept.
@@ -75,15 +74,12 @@ impl Journals {
         }
         let mut all = All::new();
         let mut back = Vec::new();
-        {
-            let mirror = self.lock();
-            for (of, mine) in mirror.iter() {
-                let theirs = on_the_bus.get(of);
-                if theirs.is_none_or(|(_, theirs)| theirs.revision < mine.revision) {
-                    let expect = theirs.map_or(Expect::Absent, |(rev, _)| Expect::At(*rev));
-                    back.push(write(mine, expect)?);
-                    all.insert(of.clone(), mine.clone());
-                }
+        for (of, mine) in self.mirrored(|all| all.clone())? {
+            let theirs = on_the_bus.get(&of);
+            if theirs.is_none_or(|(_, theirs)| theirs.revision < mine.revision) {
+                let expect = theirs.map_or(Expect::Absent, |(rev, _)| Expect::At(*rev));
+                back.push(write(&mine, expect)?);
+                all.insert(of, mine);
             }
         }
         for (of, (_, theirs)) in on_the_bus {
@@ -111,7 +107,7 @@ impl Journals {
             ),
             None => None,
         };
-        let mine = self.lock().get(of).cloned();
+        let mine = self.mirrored(|all| all.get(of).cloned())?;
         Ok(match (mine, theirs) {
             (Some(mine), Some(theirs)) if mine.revision > theirs.revision => Some(mine),
             (mine, theirs) => theirs.or(mine),
@@ -155,16 +151,20 @@ impl Journals {
     /// Keeps one here, on the disk before it returns.
     fn mirror(&self, journal: &Journal) -> Result<(), JournalFault> {
         let of = of(journal);
-        if !self.may_write || self.lock().get(&of) == Some(journal) {
+        if !self.may_write || self.mirrored(|all| all.get(&of) == Some(journal))? {
             return Ok(());
         }
         let path = self.folder.join(format!("{}.{}.json", of.0, of.1));
         write_whole(&self.folder, &path, journal).map_err(|error| mirror_fault(&path, &error))?;
-        self.lock().insert(of, journal.clone());
-        Ok(())
+        self.mirrored(|all| drop(all.insert(of, journal.clone())))
     }
-    fn lock(&self) -> std::sync::MutexGuard<'_, All> {
-        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mirrored<T>(&self, with: impl FnOnce(&mut All) -> T) -> Result<T, JournalFault> {
+        let mut mirror = self.mirror.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = match mirror.take() {
+            Some(all) => mirror.insert(all),
+            None => mirror.insert(read_folder(&self.folder)?),
+        };
+        Ok(with(all))
     }
 }
 

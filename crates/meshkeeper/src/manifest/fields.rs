@@ -53,7 +53,6 @@ pub(crate) fn wrong_type(key: &str, item: &Item<'_>, wanted: &str) -> Problem {
 /// Parts of the product that are not built yet, and the keys that come with them.
 fn not_built(key: &str) -> Option<&'static str> {
     match key {
-        "rotate" | "rotation" | "rotate_every" | "rotate_after" => Some("rotation"),
         "host" | "hosts" | "container" | "containers" => Some("the host loop"),
         _ => None,
     }

@@ -17,6 +17,7 @@ use super::fleet::{self, Common, OpenFault};
 use super::installation::{Holder, Installation, InstallationFault};
 use super::owner::WishOwner;
 use super::publish;
+use super::rotation::rotating;
 use super::seat::Seat;
 use super::secrets::SecretsFault;
 use super::shapes::Closed;
@@ -75,8 +76,9 @@ pub async fn apply(
         adoptions: words::adoptions(&said),
     };
     let mut built = builder.build(&manifest).await?;
-    let host = me.as_ref().map(|me| me.host.as_str());
-    let generation = publish::put(bus, &mut built, host, clock.now()).await?;
+    let host = me.as_ref().map(|me| me.host.clone());
+    let host = host.as_deref();
+    let mut generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
         installation,
@@ -85,31 +87,53 @@ pub async fn apply(
         Arc::clone(&scrubber),
         Vec::new(),
     );
-    let told = delivery::said(&said);
+    let told = || delivery::said(&said);
     let current = read_lock(&manifest);
     let mut pass = Pass {
         common,
-        manifest,
+        manifest: Arc::clone(&manifest),
         built,
-        said,
+        said: said.clone(),
         stop,
         outcome: Outcome::default(),
     };
-    match me {
-        None => {
-            pass.of(current.providers.values(), |this, _| this.common.clone())
-                .await?
+    let number = said.pass();
+    // Each step of a rotation is a wish of its own; so many are a whole one, and a few more.
+    for step in 0..STEPS {
+        match &me {
+            None => {
+                pass.of(current.providers.values(), |this, _| this.common.clone())
+                    .await?
+            }
+            Some(me) => pass.leased(installation, &current, me).await?,
         }
-        Some(me) => pass.leased(installation, &current, &me).await?,
+        let with = (clock, Arc::clone(&scrubber));
+        let delivered =
+            delivery::one_pass(installation, &manifest, with, (this_host, generation), told());
+        match delivered.await {
+            Ok(report) => pass.outcome.passes.extend(report),
+            Err(fault) => pass.outcome.faults.push(format!("delivery: {fault}")),
+        }
+        let moved = match rotating::one_pass(installation, &manifest, clock, number).await {
+            Ok(Some((report, moved))) => {
+                pass.outcome.passes.push(report);
+                moved
+            }
+            Ok(None) => false,
+            Err(fault) => {
+                pass.outcome.faults.push(format!("rotation: {fault}"));
+                false
+            }
+        };
+        if !moved || pass.is_stopping() || step + 1 == STEPS {
+            break;
+        }
+        pass.built = builder.build(&current).await?;
+        generation = publish::put(bus, &mut pass.built, host, clock.now()).await?;
+        // What was true before the step is not told.
+        pass.outcome = Outcome::default();
     }
-    let (mut outcome, built, manifest) = (pass.outcome, pass.built, pass.manifest);
-    let with = (clock, scrubber);
-    let delivered =
-        delivery::one_pass(installation, &manifest, with, (this_host, generation), told);
-    match delivered.await {
-        Ok(report) => outcome.passes.extend(report),
-        Err(fault) => outcome.faults.push(format!("delivery: {fault}")),
-    }
+    let (mut outcome, built) = (pass.outcome, pass.built);
     fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
     let mut owner = WishOwner::open(bus).await?;
@@ -126,6 +150,9 @@ pub async fn apply(
     }
     Ok(outcome)
 }
+
+/// So many wishes in a row one process puts in force.
+const STEPS: u32 = 8;
 
 /// A pass that is being made.
 pub(super) struct Pass {
