@@ -42,8 +42,9 @@ def make(r):
 def lets_in(r):
     user, fits = load(r["login"]), False
     if user and user["enabled"]:
-        _, cost, salt, _ = user["hash"].split("$")
-        fits = scrypt(r["password"], int(cost), base64.b64decode(salt)) == user["hash"]
+        for stored in filter(None, (user["hash"], user.get("second"))):
+            _, cost, salt, _ = stored.split("$")
+            fits = fits or scrypt(r["password"], int(cost), base64.b64decode(salt)) == stored
     with open(os.path.join(FOLDER, "logins"), "a", encoding="utf-8") as file:
         file.write(json.dumps({"at": time.time(), "login": r["login"], "let_in": fits}) + "\n")
     return {"lets_in": fits}
@@ -96,7 +97,7 @@ def values(_):
 DO = {
     "values": values, "make": make, "lets_in": lets_in, "drop_login": drop_login, "traces": traces, "writes": writes,
     "exists": lambda r: {"exists": load(r["login"]) is not None},
-    "set_password": lambda r: change(r["login"], hash=scrypt(r["password"])),
+    "set_password": lambda r: change(r["login"], hash=scrypt(r["password"]), second=None),
     "switch_off": lambda r: change(r["login"], enabled=False),
     "switch_on": lambda r: change(r["login"], enabled=True),
     "take_rights": lambda r: change(r["login"], rights=[x for x in load(r["login"])["rights"] if x != "read"]),
@@ -105,6 +106,7 @@ DO = {
     "replace_mark": lambda r: change(r["login"], mark=r["mark"]),
     "leave_data": leave_data,
     "has_data": lambda r: {"has_data": os.path.exists(data(r["login"]))},
+    "uses_data": lambda r: {"uses_data": lets_in(r)["lets_in"] and os.path.exists(data(r["owner"]))},
     "failed_logins": lambda r: {"count": 0},  # nobody logs in to a folder
 }
 

@@ -438,6 +438,11 @@ pub trait Kind: Send + Sync + 'static {
     /// What people and the manifest's checker need to know.
     fn descriptor(&self) -> Descriptor;
 
+    /// What the adapter can do with these settings, as far as that is known offline: by default, at best.
+    fn capabilities(&self, _provider: &ProviderSettings) -> Capabilities {
+        self.descriptor().capabilities
+    }
+
     /// Refuses what the backend could never take: names too long, reserved, passwords it cannot hold
     /// (A-5, H-19). Offline and complete: what passes here is not refused by `create` for its form.
     fn check(
@@ -512,6 +517,8 @@ pub struct Descriptor {
     pub keeps: &'static str,
     /// How the mark is kept (R-11).
     pub mark: &'static str,
+    /// How an old password and a new one are valid together while one takes over from the other.
+    pub rotation: &'static str,
 }
 
 impl Descriptor {
@@ -531,6 +538,8 @@ impl Descriptor {
             limits: "",
             keeps: "",
             mark: "",
+            rotation: "two logins in turn, `LOGIN` and `LOGIN__b`, with the same rights; the one whose turn is over is \
+                       switched off",
         }
     }
 }

@@ -162,6 +162,7 @@ pub trait AnyKind: Send + Sync + 'static {
     ) -> Result<(), Refusal>;
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal>;
     /// The canary's values, typed.
+    fn capabilities(&self, provider: &ProviderSettings) -> Capabilities;
     fn canary(&self, provider: &ProviderSettings) -> Option<ParsedValues>;
     /// The data that a wish's values speak of.
     fn data_of(&self, wish: &Wish) -> Vec<String>;
@@ -209,6 +210,9 @@ impl<K: Kind> AnyKind for K {
     }
     fn check_provider(&self, provider: &ProviderSettings) -> Result<(), Refusal> {
         Kind::check_provider(self, provider)
+    }
+    fn capabilities(&self, provider: &ProviderSettings) -> Capabilities {
+        Kind::capabilities(self, provider)
     }
     fn canary(&self, provider: &ProviderSettings) -> Option<ParsedValues> {
         parsed(Kind::canary(self, provider)?).ok()

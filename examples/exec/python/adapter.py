@@ -65,14 +65,33 @@ def rights(values):
     return set(values.get("rights", []))
 
 
+def stored(user):
+    return [one for one in (user["hash"], user.get("second")) if one]
+
+
+def asked(wish):
+    """The password, and while it is changed, another one that is valid beside it."""
+    return [one for one in (wish.get("password"), wish.get("second_password")) if one is not None]
+
+
+def seen(user, wish):
+    want, have = asked(wish), stored(user)
+    fit = sum(any(fits(one, password) for one in have) for password in want)
+    if not want:
+        return "unknown"
+    if fit == len(want):
+        return "fits" if len(have) == fit else "fits_among_others"
+    return "one_fits" if fit else "differs"
+
+
 def holds(wish):
     user, wanted = load(wish["login"]), rights(wish["values"])
     if user is None:
         return {"found": False}
-    has, password = set(user["rights"]), wish.get("password")
+    has = set(user["rights"])
     return {
         "found": True, "enabled": user["enabled"], "mark": user["mark"], "proof": "verifier",
-        "password": "unknown" if password is None else "fits" if fits(user["hash"], password) else "differs",
+        "password": seen(user, wish),
         "missing": sorted(wanted - has), "surplus": sorted(has - wanted),
     }
 
@@ -81,13 +100,16 @@ def create(wish):
     login, user, wanted = wish["login"], load(wish["login"]), rights(wish["values"])
     if user and user["mark"] != wish["mark"] and not wish["take_over"]:
         raise Trouble("exists", "somebody else's login", "login")
-    kept = user and fits(user["hash"], wish["password"])
+    if user and seen(user, wish) == "fits":
+        hashes = stored(user)
+    else:
+        hashes = [scrypt(password, COST, secrets.token_bytes(16)) for password in asked(wish)]
     more = set() if wish["exact"] or not user else set(user["rights"])
     new = {
         "login": login, "enabled": wish["enabled"], "mark": wish["mark"], "rights": sorted(wanted | more),
-        "hash": user["hash"] if kept else scrypt(wish["password"], COST, secrets.token_bytes(16)),
+        "hash": hashes[0], "second": (hashes + [None])[1],
     }
-    if new != user:
+    if new != {"second": None, **(user or {})}:
         save("create", login, new)
     return {}
 
@@ -139,7 +161,8 @@ if 1 not in hello["versions"]:
     sys.exit(say({"error": {"class": "cannot", "message": "this adapter speaks version 1"}}))
 FOLDER, COST = hello["settings"]["folder"], hello["settings"].get("cost", 14)
 os.makedirs(FOLDER, mode=0o700, exist_ok=True)
-say({"version": 1, "name": "a folder of users (Python)", "capabilities": ["holds", "disable", "list", "find"]})
+CAN = ["holds", "disable", "list", "find", "two_passwords"]
+say({"version": 1, "name": "a folder of users (Python)", "capabilities": CAN})
 for line in sys.stdin.buffer:
     request = json.loads(line)
     try:

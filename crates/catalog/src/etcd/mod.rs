@@ -17,6 +17,7 @@
 //!   second role, `mesh.` and the mark. Both go with the login.
 //! - **Switching off**: etcd has no such thing. `enabled = false` is refused; a login whose consumer left is
 //!   removed when its grace is over, and not before.
+//! - **Rotation**: two logins in turn have the same two roles, which go with the last of them.
 //! - **Sessions**: tokens end with a new password and with the user. A client that logs in by certificate has
 //!   none.
 //! - **Removing** drops the user. Keys stay, until a person purges them by `prefix:/web/` or `key:/lock`: what a
@@ -73,6 +74,8 @@ impl Kind for EtcdKind {
             "login: 1 to 1024 bytes without NUL; password: 1 to 72 bytes of UTF-8 without NUL";
         page.keeps = "keys and their values; `mesh purge` knows what a login might write as `prefix:/web/` \
                       or `key:/lock`";
+        page.rotation = "two logins in turn, `LOGIN` and `LOGIN__b`, which share their roles; nothing can be switched off, so the \
+                         one whose turn is over is removed";
         page.mark = "a role without permissions, granted to the user";
         page
     }

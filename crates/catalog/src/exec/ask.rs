@@ -1,7 +1,7 @@
 //! One question and its answer, on the program that runs now or on a new one.
 
 use mesh_sdk::provision::Departing;
-use mesh_sdk::{Class, Cx, Error, Marker, Provision, Secret};
+use mesh_sdk::{Class, Cx, Error, Login, Marker, Provision, Secret};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -127,6 +127,8 @@ pub(super) fn wish_line<'a>(process: &Process, wish: &Wish<'a>) -> WishLine<'a> 
         consumer: wish.consumer().as_str(),
         login: wish.login().as_str(),
         password: wish.password().and_then(Secret::expose_str),
+        second_password: wish.second_password().and_then(Secret::expose_str),
+        base: wish.base().map(Login::as_str),
         values: &wish.values().values,
         enabled: wish.enabled(),
         exact: wish.exact(),

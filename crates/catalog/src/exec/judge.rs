@@ -37,11 +37,11 @@ pub(super) fn answer(wish: &Provision<'_, ExecValues>, facts: &Facts) -> Result<
     }
     let fits = matches!(
         facts.password,
-        PasswordSeen::Fits | PasswordSeen::FitsAmongOthers
+        PasswordSeen::Fits | PasswordSeen::FitsAmongOthers | PasswordSeen::OneFits
     );
     Ok(Answer::Lost(Box::new(Lost {
         differences,
-        detail: detail(facts, wish.exact()),
+        detail: detail(facts, wish.exact(), wish.second_password().is_some()),
         mark,
         password_fits: known && fits,
     })))
@@ -56,7 +56,7 @@ fn differences(
     let known = wish.password().is_some();
     let other = matches!(
         facts.password,
-        PasswordSeen::Differs | PasswordSeen::FitsAmongOthers
+        PasswordSeen::Differs | PasswordSeen::FitsAmongOthers | PasswordSeen::OneFits
     );
     let found = [
         // Without a password there is none that it could have as asked.
@@ -94,12 +94,16 @@ fn surplus_of_an_adopted(facts: &Facts) -> Option<Box<str>> {
     Some(format!("rights in surplus: {told}").into())
 }
 
-fn detail(facts: &Facts, exact: bool) -> String {
+fn detail(facts: &Facts, exact: bool, two: bool) -> String {
     let missing = names(&facts.missing).map(|told| format!("missing {told}"));
     let surplus = names(&facts.surplus).filter(|_| exact);
     let surplus = surplus.map(|told| format!("surplus {told}"));
-    let second =
-        (facts.password == PasswordSeen::FitsAmongOthers).then(|| "a second password".to_owned());
+    let second = match facts.password {
+        PasswordSeen::FitsAmongOthers if two => Some("a third password".to_owned()),
+        PasswordSeen::FitsAmongOthers => Some("a second password".to_owned()),
+        PasswordSeen::OneFits => Some("one of two passwords is missing".to_owned()),
+        _ => None,
+    };
     let parts: Vec<String> = [missing, surplus, second].into_iter().flatten().collect();
     parts.join("; ")
 }

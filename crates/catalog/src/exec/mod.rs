@@ -64,6 +64,8 @@ impl Kind for ExecKind {
                        values: up to 256 KiB as JSON; and what the program refuses";
         page.keeps = "what the program keeps; it must keep data (R-5), which `mesh purge` knows by the names \
                       that stand below `data`";
+        page.rotation = "two passwords at once where the program can (`two_passwords`), else two logins in turn, of which the \
+                         program is told by `base`";
         page.mark = "a text that the program keeps beside the login";
         page
     }

@@ -56,6 +56,7 @@ impl Hello {
         all.uses = self.can("uses");
         all.find = self.can("find");
         all.purge = self.can("purge");
+        all.two_passwords = self.can("two_passwords");
         all
     }
 }
@@ -80,6 +81,10 @@ pub(super) struct WishLine<'a> {
     pub(super) login: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) password: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) second_password: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<&'a str>,
     pub(super) values: &'a Map<String, Value>,
     pub(super) enabled: bool,
     pub(super) exact: bool,
@@ -174,6 +179,8 @@ pub(super) enum PasswordSeen {
     Differs,
     /// It fits, and another one does too.
     FitsAmongOthers,
+    /// Of two that were asked for, one does.
+    OneFits,
     /// Any password does.
     NotEnforced,
     /// The backend does not tell, or none was asked for.

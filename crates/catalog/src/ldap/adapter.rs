@@ -23,6 +23,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.disable = true;
     all.list = true;
     all.find = true;
+    all.two_passwords = true;
     all
 };
 
@@ -70,7 +71,9 @@ impl Adapter for Ldap {
     type Values = LdapValues;
 
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        let mut all = CAPABILITIES;
+        all.two_passwords = !self.options.one_password;
+        all
     }
     async fn create(&self, cx: &Cx, wish: &Wish<'_>) -> Result<(), Error> {
         self.create_one(cx, wish).await

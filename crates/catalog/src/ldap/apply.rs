@@ -11,7 +11,7 @@ use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker, Secret};
 use super::adapter::Ldap;
 use super::compare::{Diff, Known, Wish, diff};
 use super::connect::Session;
-use super::look::{Binds, Found, LastBind};
+use super::look::{Binds, Found, LastBind, asked};
 use super::values::Hash;
 use super::{classify, dn, hash};
 
@@ -66,7 +66,7 @@ impl Ldap {
         };
         self.groups_are_there(cx, session, wish, found).await?;
         let Some(Found { entry, groups }) = found else {
-            self.add(session, wish, password).await?;
+            self.add(session, wish).await?;
             cx.progress();
             self.believe(wish, password).await?;
             for group in &wish.values().groups {
@@ -77,8 +77,7 @@ impl Ldap {
         };
         let known = self.known(wish, entry, &Binds::NotAgain).await?;
         let differs = diff(wish, entry, groups, known);
-        self.change(session, wish, found, &differs, password)
-            .await?;
+        self.change(session, wish, found, &differs).await?;
         cx.progress();
         let login = wish.login().as_str();
         for group in &differs.missing {
@@ -93,7 +92,7 @@ impl Ldap {
     /// After a write: that the server understood it.
     async fn believe(&self, wish: &Wish<'_>, password: &Secret) -> Result<(), Error> {
         // What a bind said before counts no more.
-        wish.memo(LastBind::default).set(None);
+        wish.memo(LastBind::default).forget();
         if self.options.hash != Hash::Ssha512 || !wish.enabled() {
             return Ok(());
         }
@@ -129,18 +128,16 @@ impl Ldap {
         Ok(())
     }
 
-    async fn add(
-        &self,
-        session: &Session,
-        wish: &Wish<'_>,
-        password: &Secret,
-    ) -> Result<(), Error> {
+    /// New values for all the passwords that are asked for.
+    fn values(&self, wish: &Wish<'_>) -> Result<Vec<String>, Error> {
+        asked(wish)
+            .map(|password| hash::make(self.options.hash, password.expose()))
+            .collect()
+    }
+
+    async fn add(&self, session: &Session, wish: &Wish<'_>) -> Result<(), Error> {
         let login = wish.login().as_str();
-        let value = hash::make(self.options.hash, password.expose())?;
-        let value = match wish.enabled() {
-            true => value,
-            false => hash::off(&value),
-        };
+        let values = switched(wish, self.values(wish)?);
         let one = |text: &str| HashSet::from([text.as_bytes().to_vec()]);
         let attributes = vec![
             (
@@ -148,12 +145,12 @@ impl Ldap {
                 HashSet::from([b"account".to_vec(), b"simpleSecurityObject".to_vec()]),
             ),
             (b"uid".to_vec(), one(login)),
-            (b"userPassword".to_vec(), one(&value)),
+            (b"userPassword".to_vec(), values),
             (b"description".to_vec(), one(wish.mark().as_str())),
         ];
         let mut client = session.client.clone();
         let added = client.add(&self.dn(login), attributes).await;
-        done("add the entry", added)
+        one_at_most(wish, done("add the entry", added))
     }
 
     async fn change(
@@ -162,26 +159,30 @@ impl Ldap {
         wish: &Wish<'_>,
         found: Option<&Found>,
         differs: &Diff,
-        password: &Secret,
     ) -> Result<(), Error> {
         let Some(Found { entry, .. }) = found else {
             return Ok(());
         };
-        let fits = matches!(differs.password, Known::Fits(_)) && !differs.second;
-        let value = match entry.passwords.first() {
-            // A lock-out is lifted by a new value.
-            Some(stored) if fits && !differs.locked => hash::on(stored).to_owned(),
-            // It fits, and its hash cannot be read: it stays as it is.
-            None if fits && wish.enabled() && !differs.locked => String::new(),
-            _ => hash::make(self.options.hash, password.expose())?,
+        let stored = &entry.passwords;
+        // A lock-out is lifted by a new value.
+        let fits = matches!(differs.password, Known::Fits(_)) && !differs.more && !differs.locked;
+        // They fit, and their hashes cannot be read: they stay as they are.
+        let unread = fits && stored.is_empty() && wish.enabled();
+        let values = match fits && !stored.is_empty() {
+            true => stored
+                .iter()
+                .map(|value| hash::on(value).to_owned())
+                .collect(),
+            false if unread => Vec::new(),
+            false => self.values(wish)?,
         };
-        let value = match wish.enabled() || value.is_empty() {
-            true => value,
-            false => hash::off(&value),
-        };
+        let values = switched(wish, values);
         let mut changes = Vec::new();
-        if !value.is_empty() && entry.passwords != [value.clone()] {
-            let values = HashSet::from([value.into_bytes()]);
+        let has = stored
+            .iter()
+            .map(|value| value.as_bytes().to_vec())
+            .collect();
+        if !values.is_empty() && values != has {
             changes.push(Mod::Replace(b"userPassword".to_vec(), values));
         }
         if differs.mark != MarkSeen::Ours || differs.other_marks {
@@ -200,7 +201,7 @@ impl Ldap {
         let changed = client
             .modify(&self.dn(wish.login().as_str()), changes)
             .await;
-        done("change the entry", changed)
+        one_at_most(wish, done("change the entry", changed))
     }
 
     /// Puts a login into a group, or takes it out.
@@ -310,6 +311,29 @@ impl Ldap {
             client.modify(&self.dn(login), vec![change]).await,
         )
     }
+}
+
+/// A refusal of two passwords, with its cure.
+fn one_at_most(wish: &Wish<'_>, outcome: Result<(), Error>) -> Result<(), Error> {
+    match outcome {
+        Err(error) if error.class() == Class::RefusedValue && wish.second_password().is_some() => {
+            let message = format!(
+                "{}; if a password policy allows one password, say `one_password = true` in the provider's options",
+                error.message()
+            );
+            Err(Error::new(Class::RefusedValue, message))
+        }
+        outcome => outcome,
+    }
+}
+
+/// Values as they are to be stored: on or off.
+fn switched(wish: &Wish<'_>, values: Vec<String>) -> HashSet<Vec<u8>> {
+    let each = values.into_iter().map(|value| match wish.enabled() {
+        true => value.into_bytes(),
+        false => hash::off(&value).into_bytes(),
+    });
+    each.collect()
 }
 
 fn done(what: &str, outcome: Result<LdapResult, ldap3::LdapError>) -> Result<(), Error> {

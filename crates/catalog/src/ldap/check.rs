@@ -16,7 +16,10 @@ pub(super) fn wish(
     wish: &Provision<'_, LdapValues>,
 ) -> Result<(), Refusal> {
     login(provider, wish.login().as_str())?;
-    if let Some(password) = wish.password() {
+    for password in [wish.password(), wish.second_password()]
+        .into_iter()
+        .flatten()
+    {
         let rule = match password.expose_str() {
             None => "it must be UTF-8",
             Some("") => "it must not be empty: a directory takes that for no login at all",

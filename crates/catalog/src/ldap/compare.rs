@@ -6,6 +6,7 @@ use mesh_sdk::answer::{Held, Lost};
 use mesh_sdk::{Answer, Difference, Differences, MarkSeen, Proof, Provision};
 
 use super::entry::Entry;
+use super::look::asked;
 use super::values::LdapValues;
 
 /// What is asked for one consumer.
@@ -18,15 +19,31 @@ pub(super) enum Known {
     Fits(Proof),
     /// It does not.
     Differs,
+    /// One of two that are asked for fits, and the other does not.
+    OneFits,
     /// Nobody could tell.
     Untold,
+}
+
+impl Known {
+    /// Of two that are asked for.
+    pub(super) fn and(self, other: Known) -> Known {
+        use Known::{Differs, Fits, OneFits, Untold};
+        match (self, other) {
+            (Fits(Proof::Verifier), Fits(Proof::Verifier)) => Fits(Proof::Verifier),
+            (Fits(_), Fits(_)) => Fits(Proof::Login),
+            (Fits(_), Differs) | (Differs, Fits(_)) | (OneFits, _) | (_, OneFits) => OneFits,
+            (Differs, _) | (_, Differs) => Differs,
+            (Untold, _) | (_, Untold) => Untold,
+        }
+    }
 }
 
 /// One login's differences from its wish.
 pub(super) struct Diff {
     pub(super) password: Known,
-    /// There is more than one value.
-    pub(super) second: bool,
+    /// There are more values than are asked for.
+    pub(super) more: bool,
     pub(super) enabled: bool,
     pub(super) locked: bool,
     pub(super) mark: MarkSeen,
@@ -47,7 +64,7 @@ pub(super) fn diff(
     let ours = wish.mark();
     Diff {
         password,
-        second: entry.passwords.len() > 1,
+        more: entry.passwords.len() > asked(wish).count().max(1),
         enabled: entry.enabled(),
         locked: entry.locked,
         mark: entry.mark(wish.marker(), wish.consumer()),
@@ -60,7 +77,7 @@ pub(super) fn diff(
 impl Diff {
     fn differences(&self, wish: &Wish<'_>) -> Differences {
         let known = wish.password().is_some();
-        let other = self.password == Known::Differs || self.second;
+        let other = matches!(self.password, Known::Differs | Known::OneFits) || self.more;
         let found = [
             // Without a password there is none that it could have as asked.
             (
@@ -89,7 +106,7 @@ impl Diff {
         if differences.is_empty() {
             let proof = match self.password {
                 Known::Fits(proof) => proof,
-                Known::Differs | Known::Untold => Proof::Presence,
+                Known::Differs | Known::OneFits | Known::Untold => Proof::Presence,
             };
             let warning = told(&self.surplus);
             let warning = warning.map(|names| format!("member of more groups: {names}").into());
@@ -97,21 +114,27 @@ impl Diff {
         }
         Answer::Lost(Box::new(Lost {
             differences,
-            detail: self.detail(wish.exact()),
-            password_fits: matches!(self.password, Known::Fits(_)),
+            detail: self.detail(wish),
+            password_fits: matches!(self.password, Known::Fits(_) | Known::OneFits),
             mark: self.mark,
         }))
     }
 
-    fn detail(&self, exact: bool) -> String {
+    fn detail(&self, wish: &Wish<'_>) -> String {
         let missing = told(&self.missing).map(|names| format!("not a member of {names}"));
-        let surplus = told(&self.surplus).filter(|_| exact);
+        let surplus = told(&self.surplus).filter(|_| wish.exact());
         let surplus = surplus.map(|names| format!("also a member of {names}"));
-        let second = self.second.then(|| "a second password".to_owned());
+        let more = match asked(wish).count() {
+            0 | 1 => "a second password",
+            _ => "a third password",
+        };
+        let more = self.more.then(|| more.to_owned());
+        let one = self.password == Known::OneFits;
+        let one = one.then(|| "one of two passwords is missing".to_owned());
         let locked = self
             .locked
             .then(|| "locked by a password policy".to_owned());
-        let parts = [missing, surplus, second, locked];
+        let parts = [missing, surplus, more, one, locked];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }

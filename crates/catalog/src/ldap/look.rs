@@ -44,21 +44,33 @@ impl Binds {
     }
 }
 
-/// What the last bind with a wish's password said; kept with the wish.
+/// What the last bind with each of a wish's passwords said; kept with the wish.
 #[derive(Default)]
-pub(super) struct LastBind(AtomicU8);
+pub(super) struct LastBind([AtomicU8; 2]);
 
 impl LastBind {
-    fn get(&self) -> Option<bool> {
-        match self.0.load(Ordering::Relaxed) {
+    fn get(&self, which: usize) -> Option<bool> {
+        match self.0[which].load(Ordering::Relaxed) {
             0 => None,
             told => Some(told == 1),
         }
     }
-    pub(super) fn set(&self, told: Option<bool>) {
-        let told = told.map_or(0, |fits| if fits { 1 } else { 2 });
-        self.0.store(told, Ordering::Relaxed);
+    fn set(&self, which: usize, fits: bool) {
+        self.0[which].store(if fits { 1 } else { 2 }, Ordering::Relaxed);
     }
+    pub(super) fn forget(&self) {
+        self.0
+            .iter()
+            .for_each(|told| told.store(0, Ordering::Relaxed));
+    }
+}
+
+/// The passwords that a wish asks for: none, one, or two that are valid together.
+pub(super) fn asked<'w>(wish: &Wish<'w>) -> impl Iterator<Item = &'w Secret> + use<'w> {
+    let first = wish.password();
+    let second = wish.second_password().filter(|_| first.is_some());
+    let second = second.filter(|second| first != Some(*second));
+    first.into_iter().chain(second)
 }
 
 /// What is there of one login.
@@ -122,16 +134,28 @@ impl Ldap {
         Ok(found)
     }
 
-    /// What is known of a login's password. An error is unknown.
+    /// What is known of a login's password, or of both. An error is unknown.
     pub(super) async fn known(
         &self,
         wish: &Wish<'_>,
         entry: &Entry,
         binds: &Binds,
     ) -> Result<Known, Error> {
-        let Some(password) = wish.password() else {
-            return Ok(Known::Untold);
-        };
+        let mut all = Known::Untold;
+        for (which, password) in asked(wish).enumerate() {
+            let known = self.known_of(wish, entry, binds, (which, password)).await?;
+            all = if which == 0 { known } else { all.and(known) };
+        }
+        Ok(all)
+    }
+
+    async fn known_of(
+        &self,
+        wish: &Wish<'_>,
+        entry: &Entry,
+        binds: &Binds,
+        (which, password): (usize, &Secret),
+    ) -> Result<Known, Error> {
         let values = entry.passwords.iter();
         let mut judged = values.map(|value| (hash::fits(value, password.expose()), value));
         if let Some((_, value)) = judged.clone().find(|(fits, _)| *fits == Fits::Yes) {
@@ -145,24 +169,24 @@ impl Ldap {
         if (readable && judged.all(|(fits, _)| fits == Fits::No)) || !entry.enabled() {
             return Ok(Known::Differs);
         }
-        self.by_bind(wish, password, binds).await
+        self.by_bind(wish, (which, password), binds).await
     }
 
     /// Logs in as the consumer: once a pass, since each wrong login counts for a lock-out (O-23).
     async fn by_bind(
         &self,
         wish: &Wish<'_>,
-        password: &Secret,
+        (which, password): (usize, &Secret),
         binds: &Binds,
     ) -> Result<Known, Error> {
         let last = wish.memo(LastBind::default);
-        let told = match (binds, last.get()) {
+        let told = match (binds, last.get(which)) {
             (Binds::NotAgain, Some(told)) => told,
             _ if !connect::may_prove(&self.settings) || !binds.take() => return Ok(Known::Untold),
             _ => {
                 let dn = self.dn(wish.login().as_str());
                 let told = connect::lets_in(&self.settings, &dn, password).await?;
-                last.set(Some(told));
+                last.set(which, told);
                 told
             }
         };

@@ -16,6 +16,9 @@
 //! - **Mark**: one value of `description`, beside any of a person's. Who edits it away is seen and healed.
 //! - **Switched off** is a `userPassword` of a known scheme with a value that nothing fits, which holds the hash
 //!   to go back to. A lock-out by a password policy is seen as switched off and healed.
+//! - **Rotation**: two values of `userPassword` are valid together. The overlay `ppolicy` allows one and refuses
+//!   the second: with the option `one_password` two logins take turns, each an entry of its own with the same
+//!   groups. Where the admin may not read `userPassword`, a bind proves each of the two, and a third is not seen.
 //! - **Sessions**: a directory cannot end an open connection of one login. It lives on after a new password, after
 //!   switching off, even after its entry is gone, with what its rules give to that name; a restart or an idle
 //!   time-out of the server ends it.
@@ -42,7 +45,7 @@ mod server;
 mod values;
 
 use mesh_sdk::adapter::{Descriptor, ProviderSettings, Refusal, Scheme};
-use mesh_sdk::{Error, Kind, Provision};
+use mesh_sdk::{Capabilities, Error, Kind, Provision};
 
 pub use adapter::Ldap;
 pub use values::{Hash, LdapOptions, LdapValues};
@@ -68,8 +71,18 @@ impl Kind for LdapKind {
         page.limits = "login: 1 to 200 of the printable ASCII characters but A-Z, no space at either end or \
                        beside another; password: 1 to 65536 bytes of UTF-8 without NUL";
         page.keeps = "all other entries; open connections, which a directory cannot end";
+        page.rotation = "two values of `userPassword` at once; with `one_password = true`, for directories whose overlay `ppolicy` \
+                         allows one, two logins in turn";
         page.mark = "one value of `description`";
         page
+    }
+
+    fn capabilities(&self, provider: &ProviderSettings) -> Capabilities {
+        let mut all = adapter::CAPABILITIES;
+        // Options that cannot be read are refused before anybody asks for this.
+        let options: Option<LdapOptions> = provider.typed_options().ok();
+        all.two_passwords = !options.is_some_and(|options| options.one_password);
+        all
     }
 
     fn check(

@@ -15,6 +15,9 @@ pub(super) const RIGHTS: [&str; 3] = [
     "limits: size=unlimited, or a directory with more than 500 logins cannot be listed",
 ];
 
+/// The control of password policies, which slapd announces once the overlay is loaded.
+const POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
+
 impl Ldap {
     pub(super) async fn describe(&self, cx: &Cx) -> Result<Server, Error> {
         let session = self.session(cx).await?;
@@ -72,6 +75,20 @@ impl Ldap {
                     Finding::new(FindingLevel::Error, "groups", message)
                 }
             });
+        }
+        let root = base(&session, "", &["supportedControl"]).await;
+        let policy = root.is_some_and(|root| {
+            text_of(&root, "supportedControl")
+                .iter()
+                .any(|oid| oid == POLICY)
+        });
+        if policy && !self.options.one_password {
+            let message = "the overlay `ppolicy` is loaded: where a policy holds, an entry takes one password";
+            all.push(
+                Finding::new(FindingLevel::Warning, "two passwords", message).with_action(
+                    "say `one_password = true` in the provider's options: a rotation uses two logins in turn then",
+                ),
+            );
         }
         all.push(
             Finding::new(

@@ -26,6 +26,10 @@ pub struct LdapOptions {
     pub member: Option<String>,
     /// How passwords are kept.
     pub hash: Hash,
+    /// The directory takes one password for each entry, as its overlay `ppolicy` does: a rotation uses two
+    /// logins in turn then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_password: bool,
 }
 
 impl LdapOptions {

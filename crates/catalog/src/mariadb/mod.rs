@@ -18,6 +18,8 @@
 //!   which is seen and healed. Replicas and clusters carry them.
 //! - **Sessions**: a new password and a lock leave open connections alone, so switching a login off and
 //!   removing it also end its sessions, all that bear the login, whatever their host.
+//! - **Rotation**: two logins in turn are two accounts with the same rights and the same mark. Views, routines and
+//!   events name the account that defined them and fail once that is dropped: the first stays, locked.
 //! - **Removing** locks, ends the sessions, and drops the account. Databases stay. Views and routines that
 //!   the login defined stay too, but those with `SQL SECURITY DEFINER` fail until their definer is another.
 //! - **In use**: sessions that are open now, as the process list shows them to an admin with `PROCESS`. Refused
@@ -102,6 +104,8 @@ impl Kind for MariadbKind {
         page.limits = "login: 128 characters up to U+FFFF, no space at the end; password: any UTF-8 without NUL";
         page.keeps = "databases with all that is in them, and what the login defined. Purging drops a database \
                       that Meshkeeper made and that nobody but admins may use";
+        page.rotation = "two logins in turn, `LOGIN` and `LOGIN__b`, with the same rights; the one whose turn is over is \
+                         switched off. The first stays, since views and routines name the login that defined them";
         page.mark = "CREATE on a table that does not exist, in a database that does not";
         page
     }

@@ -53,7 +53,12 @@ impl Postgres {
         let good: Vec<usize> = (0..wishes.len())
             .filter(|index| making.may_make(*index))
             .collect();
-        making.make(good).await?;
+        // The second of two logins in turn is made to act as the first, which has to be there.
+        let (second, first): (Vec<usize>, Vec<usize>) = good
+            .into_iter()
+            .partition(|index| wishes[*index].base().is_some());
+        making.make(first).await?;
+        making.make(second).await?;
         let again = std::mem::take(&mut making.again);
         making.make(again).await
     }
@@ -96,6 +101,7 @@ impl Making<'_, '_> {
         let new = |index: &usize| {
             let values = self.wishes[*index].values();
             values.privileges == Privileges::Owner
+                && self.wishes[*index].base().is_none()
                 && !look.shared.databases.contains_key(&values.database)
         };
         let new: Vec<usize> = indices.iter().copied().filter(new).collect();
@@ -426,6 +432,11 @@ fn impossible(
     to_come: &BTreeSet<&str>,
 ) -> Option<String> {
     let values = wish.values();
+    if let Some(base) = wish.base() {
+        let there = look.shared.roles.contains_key(base.as_str());
+        return (!there)
+            .then(|| format!("the login `{base}`, with which it takes turns, is not there"));
+    }
     let (name, owner) = (&values.database, values.privileges == Privileges::Owner);
     if let Some(missing) = values
         .extensions

@@ -252,6 +252,15 @@ mod tests {
     }
 
     #[test]
+    fn r3_a_second_login_that_is_too_long_is_no_reason_to_refuse_the_first() {
+        let first = Login::new(&"x".repeat(61)).expect("a login");
+        assert_eq!(refused(first.as_str(), b"long enough", plain()), None);
+        let second = first.second();
+        let refused = refused(second.as_str(), b"long enough", plain());
+        assert_eq!(refused.as_deref(), Some("login"));
+    }
+
+    #[test]
     fn h19_logins_that_are_reserved_or_cannot_be_are_refused() {
         for good in [
             "web",

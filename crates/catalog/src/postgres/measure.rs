@@ -44,6 +44,13 @@ fn wanted_on_schema(privileges: Privileges) -> Privs {
 pub(super) fn measure(view: &View<'_>, wish: &Wish<'_>) -> Measured {
     let mut found = Measured::default();
     limit(view.role, wish, &mut found);
+    if let Some(base) = wish.base() {
+        // It acts as the first login, whose own wish says what that may do.
+        if !view.shared.turns.contains(wish.login().as_str()) {
+            found.missing.push(Right::Turn(base.as_str().to_owned()));
+        }
+        return found;
+    }
     let values = wish.values();
     let owner = values.privileges == Privileges::Owner;
     if owner && !view.superuser && !view.role.is_some_and(|role| role.acted) {
@@ -337,7 +344,7 @@ fn later(
 /// Which schemas have to be looked at table by table, because the counts do not add up for this wish.
 pub(super) fn doubtful(view: &View<'_>, wish: &Wish<'_>) -> Doubtful {
     let mut doubtful = Doubtful::default();
-    let (Some(role), Some(inside)) = (view.role, view.inside) else {
+    let (Some(role), Some(inside), None) = (view.role, view.inside, wish.base()) else {
         return doubtful;
     };
     let privileges = wish.values().privileges;

@@ -18,6 +18,12 @@
 //!   and removing end them.
 //! - **Removing** hands what the login owns to a keeper role, `meshkeeper_keeper`, in every database, and
 //!   drops the login. An owner that comes back to its database gets it all again.
+//! - **Rotation**: two logins take turns. The second (`LOGIN__b`) is a member of the first and has `role` set to it, so
+//!   that its sessions are the first's from their first statement on, and again after `RESET ROLE` and `DISCARD ALL`
+//!   (seen on 15, 16 and 18): whatever either makes is owned by the first, and a right that the first has or
+//!   lacks is both's. `session_user`, `pg_stat_activity` and the connection limit tell the two apart. It needs no
+//!   right of the admin login beyond those below. An app that says `SET ROLE NONE` makes things of its own, which
+//!   go to the keeper with it and from there to the owner.
 //! - **Rights by membership**: `privileges = "none"` grants nothing, for logins whose rights a person gives by
 //!   roles. The canary has it too, in the admin's own database.
 //! - **In use**: sessions that are open now, as `pg_stat_activity` tells them. Logins that were refused are in
@@ -130,6 +136,8 @@ impl Kind for PostgresKind {
                        UTF-8 without NUL";
         page.keeps = "databases, schemas, tables and all else that the login owned; the keeper owns it then. Purging \
              drops a database that the keeper owns and that nobody but admins may use";
+        page.rotation = "two logins in turn. From the moment it logs in, the second acts as the first (`ALTER ROLE … SET role`): \
+                         what either makes is the first's, which stays, switched off, while the second has its turn";
         page.mark = "one word in the comment of the role; the canary's holds the fence, too: what an earlier holder of \
                      the lease still writes is refused in its own transaction (not with `canary = false`)";
         page

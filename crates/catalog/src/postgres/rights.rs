@@ -1,7 +1,7 @@
 //! Rights as PostgreSQL has them: what is told of one that is missing or too many, and the statements that
 //! give it and take it back.
 
-use super::sql::{ident, within};
+use super::sql::{ident, literal, within};
 
 /// A set of privileges, as the server names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +121,8 @@ pub(super) enum Right {
     Kept(Vec<(String, String)>),
     /// That the admin login may act for it, which all grants on what it owns need.
     Acted,
+    /// To be, from the moment it logs in, the consumer's first login, with which it takes turns.
+    Turn(String),
     /// So many connections at once; -1 for as many as it likes.
     Limit(i32),
 }
@@ -170,6 +172,7 @@ impl Right {
             Right::Extension { name, .. } => format!("extension {name}"),
             Right::Kept(all) => format!("{} objects that the keeper owns", all.len()),
             Right::Acted => "the admin login's membership in it".to_owned(),
+            Right::Turn(base) => format!("that it acts as {base}, with which it takes turns"),
             Right::Limit(limit) => format!("a connection limit of {limit}"),
         }
     }
@@ -224,6 +227,12 @@ impl Right {
                 all.iter().map(alter).collect()
             }
             Right::Acted => plain(act_for(login, major)),
+            Right::Turn(base) => [
+                format!("GRANT {} TO {who}{}", ident(base), fully(major)),
+                format!("ALTER ROLE {who} SET role = {}", literal(base)),
+            ]
+            .map(Step::Plain)
+            .into(),
             Right::Limit(limit) => plain(format!("ALTER ROLE {who} CONNECTION LIMIT {limit}")),
         }
     }
@@ -257,9 +266,11 @@ impl Right {
                 ident(login)
             ))],
             // Nothing of these is ever too much.
-            Right::NewSchema(_) | Right::Extension { .. } | Right::Kept(_) | Right::Acted => {
-                Vec::new()
-            }
+            Right::NewSchema(_)
+            | Right::Extension { .. }
+            | Right::Kept(_)
+            | Right::Acted
+            | Right::Turn(_) => Vec::new(),
         }
     }
 
@@ -283,12 +294,16 @@ impl Right {
 
 /// Lets the admin login act for a role. From version 16 on, that is more than being able to grant it.
 pub(super) fn act_for(login: &str, major: u32) -> String {
-    let how = if major >= 16 {
+    format!("GRANT {} TO CURRENT_USER{}", ident(login), fully(major))
+}
+
+/// A membership with all that comes of one.
+fn fully(major: u32) -> &'static str {
+    if major >= 16 {
         " WITH INHERIT TRUE, SET TRUE"
     } else {
         ""
-    };
-    format!("GRANT {} TO CURRENT_USER{how}", ident(login))
+    }
 }
 
 fn list_of(names: &[(String, String)]) -> String {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use mesh_sdk::{Cx, Error};
+use mesh_sdk::{Cx, Error, Login};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -52,6 +52,8 @@ pub(super) struct Shared {
     acts_as: HashSet<(u32, u32)>,
     /// Roles that may connect though neither they nor everybody were granted it.
     connects: HashSet<(u32, u32)>,
+    /// Logins that act, from the moment they log in, as the one with which they take turns.
+    pub(super) turns: HashSet<String>,
     /// The role that keeps what removed logins left.
     pub(super) keeper: Option<u32>,
     /// The admin login itself.
@@ -140,7 +142,9 @@ async fn of_wishes(
     if wishes.len() >= total.div_ceil(2).max(FEW) {
         return by(session, "true", &[]).await;
     }
-    let names: Vec<&str> = wishes.iter().map(|w| w.login().as_str()).collect();
+    let bases = wishes.iter().filter_map(|w| w.base());
+    let names = wishes.iter().map(|w| w.login()).chain(bases);
+    let names: Vec<&str> = names.map(Login::as_str).collect();
     named(session, &names).await
 }
 
@@ -170,6 +174,7 @@ pub(super) async fn look(
     shared.roles = roles;
     cx.progress();
     shared.read_exceptions(session, wishes).await?;
+    shared.read_turns(session, wishes).await?;
     cx.progress();
     Ok(shared)
 }
@@ -226,7 +231,7 @@ impl Shared {
     ) -> Result<(), Error> {
         const WHAT: &str = "look at memberships";
         let (mut roles, mut owners, mut databases) = (Vec::new(), Vec::new(), Vec::new());
-        for wish in wishes {
+        for wish in wishes.iter().filter(|wish| wish.base().is_none()) {
             let Some((role, database)) = self.both(wish) else {
                 continue;
             };
@@ -259,6 +264,35 @@ impl Shared {
             if is(4)? {
                 self.connects.insert((role, column(&row, 2, WHAT)?));
             }
+        }
+        Ok(())
+    }
+
+    /// Who takes turns with another login, and acts as that one. Asked only where a wish says so.
+    async fn read_turns(&mut self, session: &Session, wishes: &[Wish<'_>]) -> Result<(), Error> {
+        const WHAT: &str = "look at logins in turn";
+        let turns = wishes
+            .iter()
+            .filter_map(|w| Some((w.login().as_str(), w.base()?.as_str())));
+        let (logins, bases): (Vec<&str>, Vec<&str>) = turns.unzip();
+        if logins.is_empty() {
+            return Ok(());
+        }
+        let become_it = match session.facts.major {
+            16.. => "pg_has_role(m.oid, b.oid, 'SET')",
+            _ => "pg_has_role(m.oid, b.oid, 'MEMBER')",
+        };
+        let sql = format!(
+            "SELECT t.l FROM unnest($1, $2) AS t(l, b) \
+               JOIN pg_roles m ON m.rolname::text = t.l JOIN pg_roles b ON b.rolname::text = t.b \
+               JOIN pg_db_role_setting s ON s.setrole = m.oid AND s.setdatabase = 0 \
+             WHERE 'role=' || t.b = ANY(s.setconfig) \
+               AND pg_has_role(m.oid, b.oid, 'USAGE') AND {become_it}"
+        );
+        let list = Type::TEXT_ARRAY;
+        let params: [Param<'_>; 2] = [(&logins, list.clone()), (&bases, list)];
+        for row in session.query(WHAT, &sql, &params).await? {
+            self.turns.insert(column(&row, 0, WHAT)?);
         }
         Ok(())
     }

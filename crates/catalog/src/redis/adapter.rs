@@ -27,6 +27,7 @@ pub(super) const CAPABILITIES: Capabilities = {
     all.disable = true;
     all.list = true;
     all.hint = true;
+    all.two_passwords = true;
     all.uses = true;
     all.find = true;
     all.purge = true;

@@ -160,7 +160,8 @@ impl Look<'_, '_> {
         let mut doubtful = Vec::new();
         let (try_them, look_at): (Vec<usize>, Vec<usize>) = there.iter().partition(|index| {
             let wish = &self.wishes[**index];
-            wish.enabled() && wish.password().is_some()
+            // One login proves one password, and no more.
+            wish.enabled() && wish.password().is_some() && wish.second_password().is_none()
         });
         doubtful.extend(look_at);
         if may_log_in {

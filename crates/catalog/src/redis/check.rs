@@ -24,7 +24,10 @@ const SCHEMES: [(&str, bool); 4] = [
 /// Login, password and values.
 pub(super) fn wish(provider: &ProviderSettings, wish: &Wish<'_>) -> Result<(), Refusal> {
     login(wish.login(), provider)?;
-    if let Some(secret) = wish.password() {
+    for secret in [wish.password(), wish.second_password()]
+        .into_iter()
+        .flatten()
+    {
         password(secret)?;
     }
     values(wish.values())

@@ -34,6 +34,15 @@ pub(super) fn verifier(wish: &Wish<'_>) -> Option<Hash> {
     wish.password().map(|password| hash_of(password.expose()))
 }
 
+/// The verifiers of all the passwords that a wish asks for: none, one, or two that are valid together.
+pub(super) fn verifiers(wish: &Wish<'_>) -> impl Iterator<Item = Hash> {
+    let first = verifier(wish);
+    let second = wish.second_password().filter(|_| first.is_some());
+    let second = second.map(|password| hash_of(password.expose()));
+    let second = second.filter(|second| first.as_ref() != Some(second));
+    first.into_iter().chain(second)
+}
+
 /// The SHA-256 of a password in lower-case hex, as Redis keeps it.
 pub(super) fn hash_of(password: &[u8]) -> Hash {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -59,7 +68,10 @@ pub(super) struct Rights {
 /// How a user differs from a wish.
 pub(super) struct Diff {
     pub(super) password: bool,
+    /// At least one of those that are asked for is there.
     pub(super) password_fits: bool,
+    /// How many are asked for, and how many of those are there.
+    passwords: (usize, usize),
     pub(super) nopass: bool,
     pub(super) switch: Option<Difference>,
     pub(super) missing: Rights,
@@ -71,8 +83,10 @@ pub(super) struct Diff {
 
 /// Compares. An error is a rule in the wish that this server does not know.
 pub(super) fn diff(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<Diff, Error> {
-    let hash = verifier(wish);
-    let fits = hash.is_some_and(|hash| shown.hashes.contains(&hash));
+    let asked = verifiers(wish).count();
+    let fit = verifiers(wish)
+        .filter(|hash| shown.hashes.contains(hash))
+        .count();
     let switch = match (wish.enabled(), shown.on) {
         (true, false) => Some(Difference::Disabled),
         (false, true) => Some(Difference::Enabled),
@@ -82,8 +96,9 @@ pub(super) fn diff(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<Diff
     let seen = |text: &String| marker.read(text, wish.consumer());
     let (missing, surplus) = grants(table, wish, shown)?;
     Ok(Diff {
-        password: hash.is_some() && !shown.nopass && (!fits || shown.hashes.len() > 1),
-        password_fits: fits,
+        password: asked > 0 && !shown.nopass && (fit < asked || shown.hashes.len() > asked),
+        password_fits: fit > 0,
+        passwords: (asked, fit),
         nopass: shown.nopass,
         switch,
         missing,
@@ -273,9 +288,14 @@ impl Diff {
         if exact && !self.surplus.is_empty() {
             parts.push(format!("surplus {}", self.surplus.told()));
         }
-        if self.password && self.password_fits {
-            parts.push("a second password".to_owned());
-        }
+        let passwords = match self.passwords {
+            _ if !self.password => None,
+            (1, 1) => Some("a second password"),
+            (2, 1) => Some("one of two passwords is missing"),
+            (2, 2) => Some("a third password"),
+            _ => None,
+        };
+        parts.extend(passwords.map(str::to_owned));
         parts.join("; ")
     }
 }

@@ -12,6 +12,8 @@
 //!   seen and healed.
 //! - **Sessions**: a new password and `off` leave open connections alone, so switching a login off also
 //!   ends its sessions; dropping a login ends them by itself.
+//! - **Rotation**: a user may have two passwords, so both are in force while one takes over from the other; taking
+//!   one off ends no session.
 //! - **Removing** drops the login. Keys stay.
 //! - **In use**: open connections (`CLIENT LIST`), and what the server refused a login (`ACL LOG`: a wrong
 //!   password, a login that is off, a command), which it keeps for the last 128 cases and forgets at a restart.
@@ -80,6 +82,7 @@ impl Kind for RedisKind {
             "login: no space, line break or NUL; password: 1 to 16384 bytes of UTF-8 without NUL";
         page.keeps = "keys and their values. Purging deletes those that match a pattern of `keys` that no login \
                       but admins may use";
+        page.rotation = "two passwords of one login at once: both hashes stand in its ACL, and a third is taken off";
         page.mark =
             "a selector with a key pattern and no commands; on Redis 6.2 one more key pattern";
         page

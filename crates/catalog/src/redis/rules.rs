@@ -3,7 +3,7 @@
 use mesh_sdk::{Class, Difference, Error, MarkSeen};
 
 use super::acl::{Part, Patterns, Shown};
-use super::compare::{Diff, Rights, Wish, verifier};
+use super::compare::{Diff, Rights, Wish, verifiers};
 use super::connect::Facts;
 use super::values::{RedisValues, Selector};
 
@@ -184,13 +184,10 @@ fn switch(wish: &Wish<'_>) -> &'static [u8] {
 }
 
 fn password(wish: &Wish<'_>, rules: &mut Rules) -> Result<(), Error> {
-    match verifier(wish) {
-        Some(hash) => rules.push(&[b"#", &hash]),
-        None if wish.enabled() => {
-            return Err(Error::new(Class::Bug, "there is no password to set"));
-        }
-        None => {}
+    if wish.password().is_none() && wish.enabled() {
+        return Err(Error::new(Class::Bug, "there is no password to set"));
     }
+    verifiers(wish).for_each(|hash| rules.push(&[b"#", &hash]));
     Ok(())
 }
 

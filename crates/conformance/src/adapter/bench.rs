@@ -118,6 +118,11 @@ pub trait Bench: Send + Sync {
     async fn has_data(&self, _login: &str) -> Result<bool> {
         Ok(false)
     }
+    /// Whether a login can use what [`Bench::leave_data`] wrote as the consumer `owner`, and change it. `None`
+    /// where the bench cannot tell.
+    async fn uses_data(&self, _owner: &str, _login: &str, _pass: &str) -> Result<Option<bool>> {
+        Ok(None)
+    }
     /// Whether the server tells of an open session of a login.
     fn tells_sessions(&self) -> Done {
         Done::Yes

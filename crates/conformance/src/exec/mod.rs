@@ -327,6 +327,13 @@ impl Bench for ExecBench {
         self.flag("has_data", json!({ "login": login }), "has_data")
             .await
     }
+    async fn uses_data(&self, owner: &str, login: &str, pass: &str) -> Result<Option<bool>> {
+        let body = json!({ "owner": owner, "login": login, "password": pass });
+        match self.talk.lock().await.ask("uses_data", body).await? {
+            Told::Ok(answer) => Ok(Some(answer["uses_data"] == json!(true))),
+            Told::Cannot => Ok(None),
+        }
+    }
     fn tells_sessions(&self) -> Done {
         self.tells("sessions")
     }

@@ -141,6 +141,7 @@ fn one(cx: &Context<'_>, word: &str) -> Result<(), Fault> {
     say("a restart", it.restart.to_owned());
     say("identity", it.identity.to_owned());
     say("mark", it.mark.to_owned());
+    say("rotation", it.rotation.to_owned());
     say("limits", it.limits.to_owned());
     say("kept", it.keeps.to_owned());
     say("reserved", it.reserved.join(", "));

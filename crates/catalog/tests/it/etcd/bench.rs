@@ -238,6 +238,17 @@ impl Bench for EtcdBench {
             _ => Err(ServerError::new(format!("put: {status} {answer}"))),
         }
     }
+    async fn uses_data(&self, owner: &str, login: &str, password: &str) -> Result<Option<bool>> {
+        let key = encode(&format!("/{owner}/left"));
+        let server = self.server.lock().await;
+        let token = server.log_in(login, password).await?;
+        let ask = json!({ "key": key });
+        let (_, found) = server.ask("kv/range", ask, token.as_deref()).await?;
+        let body = json!({ "key": key, "value": encode("data") });
+        let (status, _) = server.ask("kv/put", body, token.as_deref()).await?;
+        let found = found["kvs"].as_array().is_some_and(|all| !all.is_empty());
+        Ok(Some(status == 200 && found))
+    }
     async fn has_data(&self, login: &str) -> Result<bool> {
         let body = json!({ "key": encode(&format!("/{login}/left")) });
         let found = self.must("kv/range", body).await?;

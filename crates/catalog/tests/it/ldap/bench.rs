@@ -29,6 +29,8 @@ pub(crate) struct LdapBench {
     server: Mutex<LdapServer>,
     proxy: Proxy,
     sha512: bool,
+    /// Without a password policy, which would allow one value of `userPassword`.
+    lenient: bool,
 }
 
 /// Settings for a server on a port of this machine.
@@ -116,10 +118,11 @@ pub(crate) fn decoded(text: &str) -> String {
 }
 
 impl LdapBench {
-    pub(crate) async fn new(sha512: bool) -> Self {
+    pub(crate) async fn new(sha512: bool, lenient: bool) -> Self {
         let options = LdapOptions {
             access: LEAST.to_owned(),
             sha512,
+            lenient,
             ..LdapOptions::default()
         };
         let server = server(options).await;
@@ -128,6 +131,7 @@ impl LdapBench {
             server: Mutex::new(server),
             proxy,
             sha512,
+            lenient,
         }
     }
     async fn change(&self, login: &str, what: &str) -> Result<()> {
@@ -226,11 +230,18 @@ impl Session for Open {
 impl Bench for LdapBench {
     fn name(&self) -> String {
         let hash = if self.sha512 { "{SSHA512}" } else { "{SSHA}" };
-        format!("OpenLDAP 2.5 with {hash}, as an admin with the rights of the page")
+        let policy = if self.lenient {
+            " and no password policy"
+        } else {
+            ""
+        };
+        format!("OpenLDAP 2.5 with {hash}{policy}, as an admin with the rights of the page")
     }
     fn settings(&self) -> ProviderSettings {
         let hash = if self.sha512 { "ssha512" } else { "ssha" };
-        let options = json!({ "groups": "ou=groups,dc=example", "hash": hash });
+        let options = json!({
+            "groups": "ou=groups,dc=example", "hash": hash, "one_password": !self.lenient,
+        });
         settings(self.proxy.port(), options)
     }
     fn values(&self, _consumer: &str) -> Value {
@@ -297,25 +308,32 @@ impl Bench for LdapBench {
         self.change(login, &format!("replace: userPassword\n{value}"))
             .await
     }
-    async fn add_password(&self, _login: &str, _password: &str) -> Result<Done> {
-        Ok(Done::Never(
-            "a password policy allows one value of userPassword; tried without one in a test of its own",
-        ))
+    async fn add_password(&self, login: &str, password: &str) -> Result<Done> {
+        if !self.lenient {
+            return Ok(Done::Never(
+                "a password policy allows one value of userPassword",
+            ));
+        }
+        let value = line("userPassword", password);
+        self.change(login, &format!("add: userPassword\n{value}"))
+            .await?;
+        Ok(Done::Yes)
     }
     async fn open_to_all(&self, _login: &str) -> Result<Done> {
         Ok(Done::Never("no entry can be opened to any password"))
     }
     async fn switch_off(&self, login: &str) -> Result<Done> {
+        if self.lenient {
+            return Ok(Done::Never("only a password policy has a lock"));
+        }
         let lock = "replace: pwdAccountLockedTime\npwdAccountLockedTime: 000001010000Z\n";
         self.change(login, lock).await?;
         Ok(Done::Yes)
     }
     async fn switch_on(&self, login: &str) -> Result<Done> {
         let values = self.values(login, "userPassword").await?;
-        let value = values
-            .first()
-            .and_then(|value| value.strip_prefix("{SSHA}!"));
-        if let Some(value) = value {
+        let off = values.iter();
+        if let Some(value) = off.filter_map(|value| value.strip_prefix("{SSHA}!")).next() {
             let value = line("userPassword", value);
             self.change(login, &format!("replace: userPassword\n{value}"))
                 .await?;

@@ -394,7 +394,7 @@ async fn r10_what_cannot_be_ended_is_told() {
         "{found:?}"
     );
     // As it is: a connection that was bound before goes on after the login is gone.
-    let bench = LdapBench::new(false).await;
+    let bench = LdapBench::new(false, false).await;
     bench.make("gone", "their own").await.expect("an entry");
     let mut session = bench
         .open_session("gone", "their own")

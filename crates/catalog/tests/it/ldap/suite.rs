@@ -7,15 +7,30 @@ use crate::judged::judge;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a8_openldap_with_ssha() {
-    judge(&LdapKind, &LdapBench::new(false).await, "ldap-openldap2.5").await;
+    judge(
+        &LdapKind,
+        &LdapBench::new(false, false).await,
+        "ldap-openldap2.5",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a8_openldap_with_ssha512() {
     judge(
         &LdapKind,
-        &LdapBench::new(true).await,
+        &LdapBench::new(true, false).await,
         "ldap-openldap2.5-ssha512",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_openldap_without_a_policy() {
+    judge(
+        &LdapKind,
+        &LdapBench::new(false, true).await,
+        "ldap-openldap2.5-no-policy",
     )
     .await;
 }

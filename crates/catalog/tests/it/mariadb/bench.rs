@@ -260,6 +260,17 @@ impl Bench for MariadbBench {
         run_as(port, (login, password), &database, made).await?;
         Ok(Some(database))
     }
+    async fn uses_data(&self, owner: &str, login: &str, password: &str) -> Result<Option<bool>> {
+        let port = self.server.lock().await.port();
+        let change = "CREATE OR REPLACE VIEW seen AS SELECT what FROM kept; \
+                      UPDATE seen SET what = 'tea'; DROP VIEW seen";
+        let done = run_as(port, (login, password), &format!("shop_{owner}"), change).await;
+        match done {
+            Ok(_) => Ok(Some(true)),
+            Err(error) if error.to_string().contains("denied") => Ok(Some(false)),
+            Err(error) => Err(error),
+        }
+    }
     async fn has_data(&self, login: &str) -> Result<bool> {
         let ask = format!(
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = {}",

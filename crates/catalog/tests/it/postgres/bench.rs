@@ -280,6 +280,18 @@ impl Bench for PostgresBench {
         server.sql_as(login, password, login, sql).await?;
         Ok(Some(login.to_owned()))
     }
+    async fn uses_data(&self, owner: &str, login: &str, password: &str) -> Result<Option<bool>> {
+        // What only an owner may; and what is made on the way is everybody's who owns.
+        let sql = "ALTER TABLE kept ADD COLUMN more int; ALTER TABLE kept DROP COLUMN more; \
+                   DROP TABLE IF EXISTS mine; CREATE TABLE mine AS SELECT what FROM kept";
+        let server = self.server.lock().await;
+        match server.sql_as(login, password, owner, sql).await {
+            Ok(_) => Ok(Some(true)),
+            Err(error) if error.to_string().contains("must be owner") => Ok(Some(false)),
+            Err(error) if error.to_string().contains("permission denied") => Ok(Some(false)),
+            Err(error) => Err(error),
+        }
+    }
     async fn has_data(&self, login: &str) -> Result<bool> {
         let sql = format!(
             "SELECT count(*) FROM pg_database WHERE datname = {}",

@@ -5,7 +5,9 @@ use mesh_sdk::{Class, Difference};
 use serde_json::json;
 
 use super::bench::{Who, settings, shop};
-use super::{LOGGED, Ours, WRITES, owner, password, readonly, readwrite, said, wish, with};
+use super::{
+    LOGGED, Ours, WRITES, owner, password, readonly, readwrite, said, wish, wish_with, with,
+};
 
 async fn started(flavor: PostgresFlavor, who: Who) -> (PostgresServer, Ours) {
     let server = shop(flavor, who, with(&LOGGED)).await;
@@ -219,4 +221,93 @@ async fn h18_a_database_of_somebody_else_is_not_taken_from_it() {
         .await
         .expect("a member");
     ours.made(&wish("api", owner("shop"))).await;
+}
+
+/// The second login of a consumer, which takes turns with the first.
+fn second(name: &str, values: serde_json::Value) -> mesh_sdk::Wish {
+    wish_with(&format!("{name}__b"), values, |parts| {
+        parts.base = Some(mesh_sdk::Login::new(name).expect("a login"));
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r3_two_owners_in_turn_make_and_change_the_same_things() {
+    for (flavor, who) in EVERYWHERE {
+        let (server, ours) = started(flavor, who).await;
+        let (web, turn) = (wish("web", owner("web")), second("web", owner("web")));
+        // In whatever order they are asked for; and a second without its first is refused.
+        let alone = ours.create(&turn).await.map_err(|error| error.class());
+        assert_eq!(alone, Err(Class::RefusedValue), "{flavor:?}");
+        for outcome in ours.create_all(&[turn, web]).await {
+            outcome.expect("created");
+        }
+        let (web, turn) = (wish("web", owner("web")), second("web", owner("web")));
+        let by = async |name: &str, sql: &str| {
+            let told = server.sql_as(name, &password(name), "web", sql).await;
+            told.unwrap_or_else(|error| panic!("{flavor:?} {name}: {sql}: {error}"))
+        };
+        by(
+            "web",
+            "CREATE TABLE a (i int); CREATE SCHEMA s; CREATE TYPE t AS ENUM ('x')",
+        )
+        .await;
+        by(
+            "web__b",
+            "CREATE TABLE s.b (k t); ALTER TABLE a ADD COLUMN j int; CREATE VIEW v AS TABLE a",
+        )
+        .await;
+        by(
+            "web",
+            "ALTER TABLE s.b ADD COLUMN j int; DROP VIEW v; ALTER TYPE t ADD VALUE 'y'",
+        )
+        .await;
+        let who_is = "SELECT current_user || ' as ' || session_user";
+        assert_eq!(by("web__b", who_is).await, "web as web__b");
+        // What `DISCARD ALL` does to it, which poolers say between two clients.
+        let pooled = "SET SESSION AUTHORIZATION DEFAULT; RESET ALL";
+        let after = by("web__b", &format!("{pooled}; {who_is}")).await;
+        assert_eq!(after, "web as web__b", "{flavor:?}");
+        let make = "CREATE TABLE pooled (i int); RESET ROLE; CREATE TABLE again (i int)";
+        by("web__b", &format!("{pooled}; {make}")).await;
+        let owners = "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables \
+                      WHERE schemaname IN ('public', 's')";
+        let owners = server.sql("web", owners).await.expect("owners");
+        assert_eq!(owners, "web", "{flavor:?}");
+
+        // What a person undoes is a loss.
+        for undo in ["ALTER ROLE web__b RESET role", "REVOKE web FROM web__b"] {
+            server.sql("postgres", undo).await.expect("undone");
+            if undo.starts_with("REVOKE") && who != Who::Super && flavor != PostgresFlavor::V15 {
+                // A membership is its grantor's to take back.
+                let by_mesh = "REVOKE web FROM web__b GRANTED BY mesh";
+                server.sql("postgres", by_mesh).await.expect("undone");
+            }
+            let lost = ours.lost(&turn).await;
+            assert!(
+                lost.differences.contains(Difference::GrantsMissing),
+                "{lost:?}"
+            );
+            assert!(lost.detail.contains("takes turns"), "{lost:?}");
+            ours.made(&turn).await;
+            assert_eq!(by("web__b", who_is).await, "web as web__b");
+        }
+        let before = said(&server, &WRITES).len();
+        ours.made(&web).await;
+        ours.made(&turn).await;
+        assert_eq!(
+            said(&server, &WRITES).len(),
+            before,
+            "again wrote something"
+        );
+
+        // What was made past that goes to the keeper, and from there to the owner.
+        by("web__b", "SET ROLE NONE; CREATE TABLE stray (i int)").await;
+        ours.remove(&turn).await.expect("removed");
+        ours.made(&web).await;
+        by(
+            "web",
+            "ALTER TABLE pooled ADD COLUMN j int; ALTER TABLE stray ADD COLUMN j int",
+        )
+        .await;
+    }
 }

@@ -240,6 +240,14 @@ impl Bench for RabbitBench {
         client.leave("kept", b"tea").await?;
         Ok(Some(login.to_owned()))
     }
+    async fn uses_data(&self, owner: &str, login: &str, password: &str) -> Result<Option<bool>> {
+        let server = self.server.lock().await;
+        let client = server.log_in(login, password, owner).await?;
+        let Some(mut client) = client else {
+            return Ok(Some(false));
+        };
+        Ok(Some(client.leave("kept", b"tea").await.is_ok()))
+    }
     async fn has_data(&self, login: &str) -> Result<bool> {
         has_message(&*self.server.lock().await, login).await
     }

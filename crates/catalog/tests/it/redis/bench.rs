@@ -238,6 +238,15 @@ impl Bench for RedisBench {
         client.must(&["SET", &key, "kept"]).await?;
         Ok(Some(format!("{login}:*")))
     }
+    async fn uses_data(&self, owner: &str, login: &str, password: &str) -> Result<Option<bool>> {
+        let port = self.server.lock().await.port();
+        let mut client = RespClient::connect(port).await?;
+        client.must(&["AUTH", login, password]).await?;
+        let key = format!("{owner}:tea");
+        let read = client.call(&["GET", &key]).await?;
+        let set = client.call(&["SET", &key, "kept"]).await?;
+        Ok(Some(read.text() == "kept" && !set.is_error()))
+    }
     async fn has_data(&self, login: &str) -> Result<bool> {
         let key = format!("{login}:tea");
         Ok(self.client().await?.must(&["GET", &key]).await?.text() == "kept")

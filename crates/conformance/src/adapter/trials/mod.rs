@@ -9,6 +9,7 @@ mod ownership;
 mod removal;
 mod reverse;
 mod secrets;
+mod turns;
 
 use futures_util::future::BoxFuture;
 
@@ -70,6 +71,10 @@ pub(super) const ALL: &[Trial] = trials! {
         h18_what_is_found_can_be_adopted_as_it_stands,
         r5_removing_keeps_data_and_purging_deletes_it,
         r5_data_that_a_login_may_use_is_not_purged;
+    turns:
+        r3_two_logins_of_one_consumer_are_both_held,
+        r3_what_either_of_two_logins_made_both_can_use,
+        r3_two_passwords_are_valid_together;
     hostile:
         a5_o01_o02_hostile_names_and_passwords_are_data,
         o07_what_no_backend_can_take_is_refused_before_anything_is_written;
