@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// Words that exist and are refused, each with the part that it comes with.
-const NOT_BUILT: &[(&str, &str)] = &[("rotate", "rotation"), ("wait", "the owners")];
+const NOT_BUILT: &[(&str, &str)] = &[("wait", "the owners")];
 
 /// The part that a word comes with, if it is not built yet.
 pub fn not_built(word: &str) -> Option<&'static str> {
@@ -44,7 +44,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "A person's word",
         &[
-            "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
+            "rotate", "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
         ],
     ),
     ("For agents", &["tasks", "task", "agent"]),
@@ -89,6 +89,10 @@ const EXITS: &[(&str, &str)] = &[
     (
         "adopt",
         "0 said · 1 it is not asked for, or nothing knows its password",
+    ),
+    (
+        "rotate",
+        "0 said · 1 nobody asks it, its password is given, or no rotation is under way",
     ),
     (
         "retire",

@@ -12,7 +12,9 @@ use super::words::parse;
 use crate::cli::ExplainArgs;
 use crate::errors::Fault;
 use crate::printer::Tone;
-use crate::status::{self, ConditionView, DeliveryView, Head, One, ProvisionView, time_text};
+use crate::status::{
+    self, ConditionView, DeliveryView, Head, One, ProvisionView, RotationView, time_text,
+};
 
 /// The newest events that are shown.
 const EVENTS: usize = 10;
@@ -27,6 +29,8 @@ struct Story {
     conditions: Vec<ConditionView>,
     /// Where the consumer's credentials are brought, whoever they are of.
     deliveries: Vec<DeliveryView>,
+    /// The newest rotation, if there ever was one.
+    rotation: Option<RotationView>,
     events: Vec<Event>,
 }
 
@@ -85,6 +89,7 @@ async fn stories(
     let mut places = places
         .map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
     places.retain(|place| place.consumer == *consumer);
+    let rotations = status::rotations(bus).await.map_err(store_fault)?;
     let mut stories = Vec::new();
     for One { view, records } in found {
         let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
@@ -102,10 +107,15 @@ async fn stories(
         };
         let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
         let (_, events) = read.map_err(store_fault)?;
+        let provider = view.provider.clone();
         stories.push(Story {
             conditions: standing.iter().filter(about).cloned().collect(),
             provision: view,
             deliveries: places.clone(),
+            rotation: rotations
+                .iter()
+                .find(|one| one.consumer == *consumer && one.provider == provider)
+                .cloned(),
             records,
             events,
         });
@@ -156,6 +166,21 @@ fn show(cx: &Context<'_>, story: &Story, now: Time) {
         }
         if !notes.is_empty() {
             say(&format!("record {label}"), &notes.join("; "));
+        }
+    }
+    if let Some(one) = &story.rotation {
+        let cause = one.cause.clone().unwrap_or_default();
+        let since = time_text(one.since);
+        say(
+            "rotation",
+            &format!(
+                "{} is {} since {since}: {cause}",
+                one.number,
+                one.step.as_str()
+            ),
+        );
+        for waits in &one.waits_on {
+            say("waits for", &super::rotate::line(now, waits));
         }
     }
     super::status::conditions(cx, &story.conditions, now);

@@ -1,6 +1,7 @@
 //! `mesh loops`: the inventory, from what the loops declare in code.
 
 use mesh_loops::delivery::Delivery;
+use mesh_loops::rotation::keeper::Rotation;
 use mesh_sdk::harness::Provisioner;
 use mesh_sdk::harness::skeleton::Declared;
 use serde::Serialize;
@@ -57,6 +58,7 @@ fn classes() -> Vec<Declared> {
     vec![
         Provisioner::declared(),
         Delivery::declared(),
+        Rotation::declared(),
         wish,
         member,
         watchdog::declared(),

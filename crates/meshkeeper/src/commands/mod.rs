@@ -25,6 +25,7 @@ mod purge;
 mod reach;
 mod ready;
 mod retire;
+mod rotate;
 mod schema;
 mod servers;
 mod status;
@@ -93,7 +94,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Adapters(args) => adapters::run(args, cx),
         Word::Schema => schema::run(cx),
         Word::Completions(args) => completions::run(args, cx),
-        Word::Rotate(_) => refuse("rotate"),
+        Word::Rotate(args) => rotate::run(args, cx),
         Word::Retire(args) => retire::run(args, cx),
         Word::Purge(args) => purge::run(args, cx),
         Word::Wait(_) => refuse("wait"),

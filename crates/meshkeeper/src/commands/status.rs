@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mesh_loops::rotation::journal::Step;
 use mesh_sdk::Time;
 use mesh_sdk::condition::{ConditionType, Severity};
 use mesh_sdk::decide::State;
@@ -14,7 +15,7 @@ use crate::cli::StatusArgs;
 use crate::errors::{EXIT_NOT_WELL, Fault};
 use crate::printer::{Table, Tone};
 use crate::status::{
-    self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, time_text,
+    self, ConditionView, DeliveryView, LoopView, Picture, ProvisionView, RotationView, time_text,
 };
 use crate::wiring::health::Health;
 use crate::wiring::installation::{self, Installation, Runner};
@@ -192,6 +193,7 @@ pub(super) fn show_top<'l>(
 fn show_rest(cx: &Context<'_>, picture: &Picture) {
     provisions(cx, picture);
     deliveries(cx, picture.deliveries.iter(), picture.at);
+    rotations(cx, picture.rotations.iter(), picture.at);
     leftovers(cx, picture);
     held(cx, picture);
     strangers(cx, picture);
@@ -389,6 +391,47 @@ pub(super) fn deliveries<'d>(
             version(&one.acknowledged),
             cx.printer.paint(tone, &outstanding),
             one.why.clone().unwrap_or_default(),
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+}
+
+/// Rotations that are under way, with who is waited for and since when.
+pub(super) fn rotations<'r>(
+    cx: &Context<'_>,
+    all: impl Iterator<Item = &'r RotationView>,
+    now: Time,
+) {
+    let mut table = Table::new(vec![
+        "ROTATES",
+        "ON",
+        "STEP",
+        "SINCE",
+        "WAITS FOR",
+        "UNBLOCKED BY",
+    ]);
+    let under_way = all.filter(|one| one.step != Step::Resting);
+    for one in under_way.take(SHOW_AMISS) {
+        let waits = one
+            .waits_on
+            .iter()
+            .map(|waits| super::rotate::line(now, waits));
+        let waits: Vec<String> = waits.collect();
+        let unblock = one
+            .waits_on
+            .iter()
+            .map(|waits| waits.unblock.clone())
+            .next();
+        table.row([
+            one.consumer.to_string(),
+            one.provider.to_string(),
+            one.step.as_str().to_owned(),
+            ago(Some(one.since), now).replace(" ago", ""),
+            waits.join("; "),
+            unblock.unwrap_or_default(),
         ]);
     }
     if !table.is_empty() {

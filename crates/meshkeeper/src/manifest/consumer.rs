@@ -391,7 +391,7 @@ fn login(
 
 /// `rotate_every` and `rotate_grace`.
 fn rotates(fields: &Fields<'_, '_>, ready: &Ready<'_>, problems: &mut Vec<Problem>) -> Rotates {
-    let capabilities = ready.provider.kind.descriptor.capabilities;
+    let capabilities = ready.provider.capabilities();
     if fields.item("rotate_every").is_some() {
         let can = capabilities.two_passwords || capabilities.disable;
         if !can {

@@ -91,7 +91,7 @@ pub const LENGTHS: [Length; 8] = [
 ];
 
 /// The keys of a `needs` table that hold a length of time.
-pub const ROTATES: [Length; 2] = [
+pub(crate) const ROTATES: [Length; 2] = [
     length(
         "rotate_every",
         secs(30 * DAY),

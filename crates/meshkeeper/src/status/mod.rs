@@ -4,6 +4,7 @@ mod conditions;
 mod deliveries;
 mod read;
 mod removals;
+mod rotations;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub use read::{
     record, records,
 };
 pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
+pub use rotations::{RotationView, WaitView, rotations};
 
 /// The whole picture: `status --json` is this object.
 #[derive(Debug, Clone, Serialize)]
@@ -44,8 +46,8 @@ pub struct Picture {
     pub conditions: Vec<ConditionView>,
     /// Every place that credentials are brought to.
     pub deliveries: Vec<DeliveryView>,
-    /// Comes with rotation.
-    pub rotations: [(); 0],
+    /// Every consumer that ever had another password, and how far the newest rotation is.
+    pub rotations: Vec<RotationView>,
     /// Comes with the host loop.
     pub hosts: [(); 0],
     /// Logins that nobody asks for any more and that are still there.

@@ -82,7 +82,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         provisions,
         conditions,
         deliveries: deliveries(bus).await?,
-        rotations: [],
+        rotations: super::rotations::rotations(bus).await?,
         hosts: [],
         leftovers,
         removals,
@@ -124,7 +124,11 @@ pub async fn read_one(
     provider: Option<&ProviderName>,
 ) -> Result<Vec<One>, PictureFault> {
     let mut found = Vec::new();
-    for known in &head.providers {
+    // Both logins of a consumer whose logins take turns.
+    let seats = [consumer.first(), consumer.second()];
+    let of = head.providers.iter();
+    let of = of.flat_map(|known| seats.iter().map(move |seat| (known, seat)));
+    for (known, consumer) in of {
         if provider.is_some_and(|name| *name != known.provider) {
             continue;
         }
@@ -220,6 +224,7 @@ pub async fn loops(
         }
     }
     loops.extend(super::deliveries::loops(bus, now, daemon).await?);
+    loops.extend(super::rotations::the_loop(bus, now, daemon).await?);
     Ok(loops)
 }
 
@@ -414,7 +419,7 @@ fn add_leftovers(
 fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> ProvisionView {
     let mut view = ProvisionView {
         provider: entry.provider.clone(),
-        consumer: entry.consumer.clone(),
+        consumer: entry.consumer.first(),
         login: entry.login.clone(),
         state: State::Pending,
         proof: None,

@@ -348,7 +348,9 @@ impl Daemon {
         let outcome = self.take_wish(&manifest).await;
         self.behind |= outcome.is_err();
         if let Err(fault) = outcome {
-            error!("what a rotation asks for could not be put in force; it is tried again: {fault}");
+            error!(
+                "what a rotation asks for could not be put in force; it is tried again: {fault}"
+            );
         }
     }
 

@@ -137,8 +137,7 @@ impl Applied {
         // Alone, or beside another one that is valid, too: either way the server has it.
         let mut pairs = vec![(password.clone(), None)];
         if let Some(held) = journal.as_ref().and_then(|journal| journal.other.as_ref())
-            && let Ok(Known::Version(other)) =
-                self.secrets.open_held(&needed.provider, held).await
+            && let Ok(Known::Version(other)) = self.secrets.open_held(&needed.provider, held).await
         {
             pairs.push((password.clone(), Some(other.clone())));
             pairs.push((other, Some(password.clone())));
@@ -265,11 +264,10 @@ pub fn all_new(manifest: &Manifest, host: &str) -> Vec<Looked> {
 /// What a pass would do here. Writes nothing.
 pub async fn look_only(
     installation: &Installation,
-    manifest: Manifest,
+    manifest: Arc<RwLock<Arc<Manifest>>>,
     with: (Clock, Arc<Scrubber>),
     host: &str,
 ) -> Result<Vec<Looked>, StoreFault> {
-    let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let orders = orders(&read_lock(&manifest), host);
     let mut delivery = Delivery::open(parts(installation, manifest, with, host)).await?;
     delivery.set_orders(orders, 0);

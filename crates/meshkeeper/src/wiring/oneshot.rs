@@ -108,8 +108,13 @@ pub async fn apply(
             Some(me) => pass.leased(installation, &current, me).await?,
         }
         let with = (clock, Arc::clone(&scrubber));
-        let delivered =
-            delivery::one_pass(installation, &manifest, with, (this_host, generation), told());
+        let delivered = delivery::one_pass(
+            installation,
+            &manifest,
+            with,
+            (this_host, generation),
+            told(),
+        );
         match delivered.await {
             Ok(report) => pass.outcome.passes.extend(report),
             Err(fault) => pass.outcome.faults.push(format!("delivery: {fault}")),
@@ -299,6 +304,8 @@ pub struct Plan {
     pub without_loop: Vec<(ProviderName, Closed)>,
     /// Places on this host that would be written, or cannot be.
     pub deliveries: Vec<Looked>,
+    /// Who would get another password, and why.
+    pub rotations: Vec<(ProviderName, ConsumerName, String)>,
     /// What is amiss in the wish.
     pub built: Built,
 }
@@ -375,7 +382,12 @@ pub async fn plan(
     }
     plan.loops.sort_by(|a, b| a.label.cmp(&b.label));
     plan.deliveries = match installation {
-        Some(installation) => delivery::look_only(installation, manifest, with, host).await?,
+        Some(installation) => {
+            let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
+            plan.rotations =
+                rotating::look_only(installation, Arc::clone(&manifest), with.0).await?;
+            delivery::look_only(installation, manifest, with, host).await?
+        }
         // Nobody has any credentials yet.
         None => delivery::all_new(&manifest, host),
     };

@@ -16,7 +16,9 @@ use super::rotation::seats::{self, Asked};
 use super::rotation::source::way_of;
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{KindInfo, Manifest, Needed, PasswordSource, SecretSource, SecretTrouble, asked_elsewhere};
+use crate::manifest::{
+    KindInfo, Manifest, Needed, PasswordSource, SecretSource, SecretTrouble, asked_elsewhere,
+};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -163,8 +165,7 @@ impl Builder<'_> {
                 let given = needed.given_password(self.source);
                 let differs = matches!(given, Some(Ok(given)) if given != *known);
                 let provider = manifest.providers.get(&needed.provider);
-                let capabilities = provider.map(|one| one.kind.descriptor.capabilities);
-                let can = capabilities.and_then(way_of).is_some();
+                let can = provider.and_then(way_of).is_some();
                 Ok(differs && can && secrets.is_applied(manifest, needed).await?)
             }
             _ => Ok(false),
@@ -226,13 +227,7 @@ impl Builder<'_> {
     }
 
     /// What is asked for by the manifest; with `stays` what is given is not kept, since a rotation does that.
-    fn password(
-        &self,
-        built: &mut Built,
-        needed: &Needed,
-        before: Known,
-        stays: bool,
-    ) -> Password {
+    fn password(&self, built: &mut Built, needed: &Needed, before: Known, stays: bool) -> Password {
         let given = needed.given_password(self.source);
         if needed.weak {
             let message = "a given password may be shorter than 8 bytes here".to_owned();
