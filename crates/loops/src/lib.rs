@@ -1,8 +1,10 @@
 //! The other owners on the loop's skeleton.
 //!
 //! [`delivery`] brings each consumer its credentials and sees that they stay where they were brought; [`host`] keeps
-//! the containers and systemd units that use them.
+//! the containers and systemd units that use them; [`rotation`] gives a consumer another password without a moment
+//! in which it has none that works.
 
 pub mod delivery;
 pub mod host;
+pub mod rotation;
 mod store;

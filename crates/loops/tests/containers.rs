@@ -49,7 +49,7 @@ impl Source for Held {
         ]);
         let consumers = consumers.iter().cloned();
         Ok(consumers
-            .map(|consumer| (consumer, Has::Credentials(words.clone())))
+            .map(|consumer| (consumer, Has::Credentials(words.clone(), 0)))
             .collect())
     }
 }

@@ -34,7 +34,7 @@ impl Held {
     fn set(&self, password: &str) {
         let words = [(Word::User, "web"), (Word::Password, password)];
         let words = words.map(|(word, text)| (word, Secret::from(text)));
-        self.say(Has::Credentials(BTreeMap::from(words)));
+        self.say(Has::Credentials(BTreeMap::from(words), 0));
     }
     fn say(&self, has: Has) {
         self.0.lock().expect("lock").insert("cache".to_owned(), has);

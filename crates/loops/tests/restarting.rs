@@ -185,7 +185,7 @@ impl Source for Held {
         let words = BTreeMap::from([(Word::Password, password)]);
         let consumers = consumers.iter().cloned();
         Ok(consumers
-            .map(|consumer| (consumer, Has::Credentials(words.clone())))
+            .map(|consumer| (consumer, Has::Credentials(words.clone(), 0)))
             .collect())
     }
 }

@@ -144,6 +144,12 @@ condition_types! {
     Unwell Error
         "A container or unit does not stay up, is changed again and again, or fails its health check; it is restarted less and less often."
         "Look at its own log; a changed manifest or new credentials end the brake.";
+    RotationWaits Warning
+        "A new password is in force, and for ten minutes somebody has not taken it up; the old one stays valid."
+        "See who is waited for; `mesh rotate CONSUMER PROVIDER --force --reason TEXT` lets the old one go all the same.";
+    RotationStuck Warning
+        "A rotation makes no step for ten minutes: the server does not hold what is asked of it."
+        "See the reason; `mesh explain CONSUMER` tells what the server answered.";
     ManifestDiffers Warning
         "A host's manifest, or a password file that it names, asks for something else than the wish in force; that host looks after nothing by it."
         "Bring the same manifest and files to every host.";

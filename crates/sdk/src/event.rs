@@ -64,6 +64,12 @@ pub enum EventKind {
     Told,
     /// A consumer's container or unit was made again or started, and why.
     Restarted,
+    /// A rotation began, or goes on.
+    Rotating,
+    /// Another password or login is in force, and the one before is valid too.
+    Promoted,
+    /// A rotation ended: one password or login is valid.
+    Rotated,
 }
 
 /// What an event says was done to a backend, a file or a consumer.
@@ -87,7 +93,8 @@ impl EventKind {
             | EventKind::SwitchedOn
             | EventKind::Delivered
             | EventKind::Told
-            | EventKind::Restarted => Effect::Repairs,
+            | EventKind::Restarted
+            | EventKind::Promoted => Effect::Repairs,
             EventKind::SwitchedOff | EventKind::Dropped => Effect::TakesAway,
             EventKind::Adopted
             | EventKind::Unknown
@@ -104,6 +111,8 @@ impl EventKind {
             | EventKind::Cleared
             | EventKind::Word
             | EventKind::Task
+            | EventKind::Rotating
+            | EventKind::Rotated
             | EventKind::Purged => Effect::None,
         }
     }
@@ -135,6 +144,9 @@ impl EventKind {
             EventKind::Delivered => "delivered",
             EventKind::Told => "told",
             EventKind::Restarted => "restarted",
+            EventKind::Rotating => "rotating",
+            EventKind::Promoted => "promoted",
+            EventKind::Rotated => "rotated",
         }
     }
 }
@@ -297,7 +309,10 @@ impl Event {
             | EventKind::Purged
             | EventKind::Delivered
             | EventKind::Told
-            | EventKind::Restarted => info!(%provider, %consumer, %count, event = kind, "{detail}"),
+            | EventKind::Restarted
+            | EventKind::Rotating
+            | EventKind::Promoted
+            | EventKind::Rotated => info!(%provider, %consumer, %count, event = kind, "{detail}"),
             EventKind::Unknown
             | EventKind::Braked
             | EventKind::Taken

@@ -294,7 +294,9 @@ impl Delivery {
             Stored::new(Record::new(order.consumer.clone(), host, place))
         });
         let none = HashMap::new();
-        let made = order.make(has.get(&order.consumer).unwrap_or(&none), &self.parts.key);
+        let has = has.get(&order.consumer).unwrap_or(&none);
+        let made = order.make(has, &self.parts.key);
+        let turns = matches!(made.asked, Asked::Ready(_)).then(|| order.turns(has));
         let mut one = One {
             order,
             made,
@@ -304,6 +306,9 @@ impl Delivery {
         };
         one.pass(&mut stored.record, self.parts.clock, summary)
             .await;
+        if let Some(turns) = turns {
+            stored.record.turns = turns;
+        }
         let events = one.events;
         stored.record.made_of(&one.made.asked, one.made.of);
         for (kind, detail) in events {

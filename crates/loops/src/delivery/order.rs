@@ -82,8 +82,8 @@ impl Readable {
 /// What a consumer has on one provider.
 #[derive(Debug, Clone)]
 pub enum Has {
-    /// It was applied, and this is what a client needs.
-    Credentials(BTreeMap<Word, Secret>),
+    /// It was applied, and this is what a client needs; and how often another password came into force before it.
+    Credentials(BTreeMap<Word, Secret>, u64),
     /// Not yet, and why.
     Nothing(String),
     /// Its login is switched off on purpose.
@@ -137,7 +137,7 @@ impl Order {
         };
         for provider in &self.providers {
             match has.get(provider) {
-                Some(Has::Credentials(_)) => {}
+                Some(Has::Credentials(..)) => {}
                 Some(Has::SwitchedOff) => return nothing(Asked::Nothing),
                 Some(Has::Nothing(why)) => {
                     return nothing(Asked::Waits(format!("{provider}: {why}")));
@@ -174,7 +174,7 @@ impl Order {
         key: &Secret,
     ) -> BTreeMap<ProviderName, Version> {
         let signs = self.providers.iter().filter_map(|provider| {
-            let Has::Credentials(words) = has.get(provider)? else {
+            let Has::Credentials(words, _) = has.get(provider)? else {
                 return None;
             };
             let words = words.iter();
@@ -182,6 +182,17 @@ impl Order {
             Some((provider.clone(), version_of(&values.collect(), key)))
         });
         signs.collect()
+    }
+
+    /// Which of the passwords that took turns these credentials are, by provider; none for those that never did.
+    pub(super) fn turns(&self, has: &HashMap<ProviderName, Has>) -> BTreeMap<ProviderName, u64> {
+        let turns = self.providers.iter().filter_map(|provider| {
+            let Some(Has::Credentials(_, turn @ 1..)) = has.get(provider) else {
+                return None;
+            };
+            Some((provider.clone(), *turn))
+        });
+        turns.collect()
     }
 
     fn fill(&self, has: &HashMap<ProviderName, Has>) -> Result<Values, String> {
@@ -195,7 +206,7 @@ impl Order {
                 None => only?,
             };
             match has.get(provider)? {
-                Has::Credentials(words) => words.get(&place.word).cloned(),
+                Has::Credentials(words, _) => words.get(&place.word).cloned(),
                 Has::Nothing(_) | Has::SwitchedOff => None,
             }
         };
@@ -272,10 +283,11 @@ mod tests {
     }
 
     fn credentials(password: &str) -> Has {
-        Has::Credentials(BTreeMap::from([
+        let words = BTreeMap::from([
             (Word::User, Secret::from("web")),
             (Word::Password, Secret::from(password)),
-        ]))
+        ]);
+        Has::Credentials(words, 0)
     }
 
     fn has(list: &[(&str, Has)]) -> HashMap<ProviderName, Has> {

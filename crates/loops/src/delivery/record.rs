@@ -35,6 +35,9 @@ pub struct Record {
     /// What should lie there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Since>,
+    /// Which of the passwords that took turns what is wanted was made of, by provider.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub turns: BTreeMap<ProviderName, u64>,
     /// Since when there is nothing to write, for want of credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Time>,
@@ -102,6 +105,7 @@ impl Record {
             host,
             place,
             wanted: None,
+            turns: BTreeMap::new(),
             waits: None,
             written: None,
             of: BTreeMap::new(),
@@ -128,6 +132,11 @@ impl Record {
     pub fn is_settled(&self) -> bool {
         let wanted = self.wanted.as_ref().map(|since| &since.version);
         self.retired || wanted.is_some() && wanted == version(&self.acknowledged)
+    }
+    /// Whether the consumer is known to have this provider's password of that turn, or a later one.
+    pub fn has_turn(&self, provider: &ProviderName, turn: u64) -> bool {
+        let carries = self.turns.get(provider).copied().unwrap_or(0);
+        self.is_settled() && self.waits.is_none() && carries >= turn
     }
     /// Since when something is outstanding: a version that the consumer has not got, or the credentials.
     pub fn outstanding_since(&self) -> Option<Time> {

@@ -1,19 +1,8 @@
-//! The help texts: words in groups, exit codes with each, and what is not built yet left out.
+//! The help texts: words in groups, and exit codes with each.
 
 use std::fmt::Write as _;
 
 use clap::Command;
-
-/// Words that exist and are refused, each with the part that it comes with.
-const NOT_BUILT: &[(&str, &str)] = &[("rotate", "rotation")];
-
-/// The part that a word comes with, if it is not built yet.
-pub fn not_built(word: &str) -> Option<&'static str> {
-    NOT_BUILT
-        .iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, part)| *part)
-}
 
 const GROUPS: &[(&str, &[&str])] = &[
     (
@@ -44,7 +33,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "A person's word",
         &[
-            "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
+            "rotate", "adopt", "approve", "retire", "purge", "ack", "silence", "pause", "resume",
         ],
     ),
     ("For agents", &["tasks", "task", "agent"]),
@@ -95,6 +84,10 @@ const EXITS: &[(&str, &str)] = &[
         "0 said · 1 it is not asked for, or nothing knows its password",
     ),
     (
+        "rotate",
+        "0 said · 1 nobody asks it, its password is given, or no rotation is under way",
+    ),
+    (
         "retire",
         "0 said · 1 there is no such login, or several and none was named",
     ),
@@ -139,13 +132,6 @@ pub(super) fn dress(mut command: Command, connect: bool) -> Command {
             sub.after_help(format!("{more}{LENGTHS}"))
         });
     }
-    for (word, part) in NOT_BUILT {
-        command = command.mut_subcommand(*word, |sub| {
-            sub.after_help(format!(
-                "Not built yet: it comes with {part}. Until then it is refused with exit code 64."
-            ))
-        });
-    }
     if !connect {
         command =
             command.mut_subcommand("check", |sub| sub.mut_arg("connect", |arg| arg.hide(true)));
@@ -178,18 +164,17 @@ fn groups(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! No word is forgotten, in the help or among the refused.
+    //! No word is forgotten in the help.
     use super::*;
     use crate::cli;
 
     #[test]
-    fn every_word_is_either_in_a_group_or_refused_with_its_part() {
+    fn every_word_is_in_a_group() {
         let command = cli::command(true);
         for sub in command.get_subcommands() {
             let word = sub.get_name();
             let grouped = GROUPS.iter().any(|(_, words)| words.contains(&word));
-            assert_ne!(grouped, not_built(word).is_some(), "{word}");
-            assert_eq!(sub.is_hide_set(), !grouped, "{word}");
+            assert!(grouped && !sub.is_hide_set(), "{word}");
         }
         command.debug_assert();
     }

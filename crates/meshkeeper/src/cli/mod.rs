@@ -14,7 +14,6 @@ use clap::{
 
 use crate::errors::EXIT_USAGE;
 
-pub use help::not_built;
 pub use reach::ReachArgs;
 pub use words::*;
 

@@ -1,6 +1,5 @@
 //! Every word of the command line, with its arguments.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,9 +67,8 @@ pub enum Word {
     /// End a pause, a brake or a delay
     Resume(ResumeArgs),
 
-    /// Give a consumer a new password
-    #[command(hide = true)]
-    Rotate(Rest),
+    /// Give a consumer another password, old and new valid together until it has the new one
+    Rotate(RotateArgs),
     /// Wait until a consumer has its logins, or what was brought to it: for scripts
     Wait(WaitArgs),
     /// List what an agent can take on, worst and oldest first
@@ -86,12 +84,29 @@ pub enum Word {
     Conformance(ConformanceArgs),
 }
 
-/// Arguments of a word that is not built yet: anything, so that the answer is the reason.
+/// `rotate`.
 #[derive(Debug, Clone, Args)]
-pub struct Rest {
-    /// Anything.
-    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub rest: Vec<OsString>,
+pub struct RotateArgs {
+    /// The consumer
+    #[arg(required_unless_present = "all")]
+    pub consumer: Option<String>,
+    /// One of its providers; all, if not given
+    pub provider: Option<String>,
+    /// Every consumer of every provider whose password is not given by a person
+    #[arg(long, conflicts_with_all = ["consumer", "force", "back"])]
+    pub all: bool,
+    /// Spread them over this length of time
+    #[arg(long, value_name = "LENGTH", requires = "all", value_parser = length)]
+    pub spread: Option<Duration>,
+    /// Let the old password go now, whoever has not taken up the new one: they lose their access
+    #[arg(long, requires = "reason", conflicts_with = "back")]
+    pub force: bool,
+    /// Go back to the old password, while it is still valid
+    #[arg(long, requires = "reason")]
+    pub back: bool,
+    /// Why, for whoever reads it next
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 /// `init`.
@@ -517,7 +532,7 @@ pub struct PurgeArgs {
 /// `ack` and `silence`.
 #[derive(Debug, Clone, Args)]
 pub struct SilenceArgs {
-    /// The condition's type, such as LoginTaken; for `ack` also `delivery`, followed by a consumer
+    /// The condition's type, such as LoginTaken; for `ack` also `delivery` or `rotation`, followed by a consumer
     pub condition: String,
     /// What it is about, such as cache/web
     pub subject: String,

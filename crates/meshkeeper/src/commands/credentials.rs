@@ -1,5 +1,6 @@
 //! `mesh credentials CONSUMER PROVIDER`: login, password and URL, on request.
 
+use mesh_loops::rotation::journal::Seat;
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::{ConsumerName, Login, ProviderName, Secret};
 use serde::Serialize;
@@ -12,6 +13,7 @@ use crate::errors::Fault;
 use crate::status;
 use crate::wiring;
 use crate::wiring::installation::Installation;
+use crate::wiring::rotation::seats::seat_of;
 use crate::wiring::secrets::Known;
 use crate::wiring::services::{Address, services, url};
 use crate::wiring::shapes::{Standing, WishEntry};
@@ -40,18 +42,28 @@ async fn place(
     provider: &ProviderName,
     consumer: &ConsumerName,
 ) -> Result<Option<Place>, mesh_sdk::bus::Fault> {
+    let of = (provider.clone(), consumer.clone());
+    let journal = installation.secrets.journal(&of).await;
+    let in_use = match journal {
+        Ok(journal) => journal.map_or(Seat::First, |journal| journal.in_use()),
+        Err(fault) => return Err(mesh_sdk::bus::Fault::Unreachable(fault.to_string())),
+    };
     if let Some(manifest) = cx.manifest_if_usable() {
         let known = manifest.providers.get(provider);
         let needed = wiring::needed(&manifest, provider, consumer);
         return Ok(known.zip(needed).map(|(provider, needed)| Place {
-            login: needed.login.clone(),
+            login: seat_of(needed, in_use).login,
             addresses: services(&manifest, provider, needed),
         }));
     }
     let bus = installation.bus.as_ref();
     let known = status::providers(bus).await?;
     let known = known.into_iter().find(|known| known.provider == *provider);
-    let key = Key::of(&[provider.as_str(), consumer.as_str()]);
+    let seat = match in_use {
+        Seat::First => consumer.clone(),
+        Seat::Second => consumer.second(),
+    };
+    let key = Key::of(&[provider.as_str(), seat.as_str()]);
     let wish = bus.get(Bucket::Wish, &key).await?;
     let wish: Option<WishEntry> = wish.and_then(|e| serde_json::from_slice(&e.value).ok());
     let login = wish.filter(|w| w.standing != Standing::Retired);

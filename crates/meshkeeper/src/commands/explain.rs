@@ -13,7 +13,7 @@ use crate::cli::ExplainArgs;
 use crate::errors::Fault;
 use crate::printer::Tone;
 use crate::status::{
-    self, ConditionView, DeliveryView, Head, HostView, One, ProvisionView, time_text,
+    self, ConditionView, DeliveryView, Head, HostView, One, ProvisionView, RotationView, time_text,
 };
 
 /// The newest events that are shown.
@@ -31,6 +31,8 @@ struct Story {
     deliveries: Vec<DeliveryView>,
     /// What runs for the consumer, and why it was restarted last.
     hosts: Vec<HostView>,
+    /// The newest rotation, if there ever was one.
+    rotation: Option<RotationView>,
     events: Vec<Event>,
 }
 
@@ -125,6 +127,7 @@ async fn stories(
         .await
         .map_err(|fault| Fault::failed(fault.to_string(), "`mesh doctor` looks at the store"))?;
     hosts.retain(|one| one.consumer == *consumer);
+    let rotations = status::rotations(bus).await.map_err(store_fault)?;
     let mut stories = Vec::new();
     for One { view, records } in found {
         let here = |name: &str| name.split('@').next() == Some(view.provider.as_str());
@@ -142,11 +145,16 @@ async fn stories(
         };
         let read = super::events::newest(bus, 0, EVENTS, None, mine).await;
         let (_, events) = read.map_err(store_fault)?;
+        let provider = view.provider.clone();
         stories.push(Story {
             conditions: standing.iter().filter(about).cloned().collect(),
             provision: view,
             deliveries: places.clone(),
             hosts: hosts.clone(),
+            rotation: rotations
+                .iter()
+                .find(|one| one.consumer == *consumer && one.provider == provider)
+                .cloned(),
             records,
             events,
         });
@@ -197,6 +205,21 @@ fn show_one(cx: &Context<'_>, story: &Story, now: Time) {
         }
         if !notes.is_empty() {
             say(&format!("record {label}"), &notes.join("; "));
+        }
+    }
+    if let Some(one) = &story.rotation {
+        let cause = one.cause.clone().unwrap_or_default();
+        let since = time_text(one.since);
+        say(
+            "rotation",
+            &format!(
+                "{} is {} since {since}: {cause}",
+                one.number,
+                one.step.as_str()
+            ),
+        );
+        for waits in &one.waits_on {
+            say("waits for", &super::rotate::line(now, waits));
         }
     }
 }

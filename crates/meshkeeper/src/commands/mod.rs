@@ -26,6 +26,7 @@ mod purge;
 mod reach;
 mod ready;
 mod retire;
+mod rotate;
 mod schema;
 mod servers;
 mod status;
@@ -37,7 +38,7 @@ mod words;
 
 use mesh_sdk::harness::declared;
 
-use crate::cli::{self, Word};
+use crate::cli::Word;
 use crate::errors::Fault;
 use crate::manifest::{self, Kinds, Manifest, ReadFault, SecretSource};
 use crate::printer::Printer;
@@ -101,7 +102,7 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Adapters(args) => adapters::run(args, cx),
         Word::Schema => schema::run(cx),
         Word::Completions(args) => completions::run(args, cx),
-        Word::Rotate(_) => refuse("rotate"),
+        Word::Rotate(args) => rotate::run(args, cx),
         Word::Retire(args) => retire::run(args, cx),
         Word::Purge(args) => purge::run(args, cx),
         Word::Wait(args) => wait::run(args, cx),
@@ -129,9 +130,4 @@ pub fn dispatch(word: &Word, cx: &Context<'_>) -> Result<u8, Fault> {
         Word::Pause(args) => words::pause(args, cx),
         Word::Resume(args) => words::resume(args, cx),
     }
-}
-
-fn refuse(word: &str) -> Result<u8, Fault> {
-    let part = cli::not_built(word).unwrap_or("a later part");
-    Err(Fault::not_built(word, part))
 }

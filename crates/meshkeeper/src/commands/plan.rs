@@ -138,6 +138,16 @@ fn answer_of(plan: &Plan) -> Answer {
             Runs::Amiss(why) => answer.unknown.push(line("unknown", why)),
         }
     }
+    for (provider, consumer, why) in &plan.rotations {
+        answer.changes.push(Line {
+            provider: provider.to_string(),
+            consumer: consumer.to_string(),
+            login: String::new(),
+            action: "rotate",
+            why: why.clone(),
+            keeps: None,
+        });
+    }
     answer.problems.extend(
         plan.without_loop
             .iter()

@@ -202,6 +202,9 @@ pub(super) fn about_condition(
     if !silence && args.condition == DELIVERY {
         return about_delivery(args, &speaker);
     }
+    if !silence && args.condition == ROTATION {
+        return super::rotate::taken(&args.subject, &args.reason, &speaker);
+    }
     let kind = kind_named(&args.condition).map_err(|refusal| Fault::Usage(refusal.message))?;
     let bus = speaker.installation.bus.as_ref();
     let now = speaker.now();
@@ -256,6 +259,8 @@ pub(super) fn about_condition(
 
 /// `mesh ack delivery CONSUMER`: a person says that a consumer has what lies there for it.
 const DELIVERY: &str = "delivery";
+/// `mesh ack rotation CONSUMER`: a person says that a consumer has the new password.
+const ROTATION: &str = "rotation";
 
 fn about_delivery(args: &SilenceArgs, speaker: &Speaker<'_>) -> Result<u8, Fault> {
     let consumer: ConsumerName = parse("consumer", &args.subject)?;

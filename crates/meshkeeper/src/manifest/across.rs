@@ -102,6 +102,7 @@ pub fn asked_elsewhere(manifest: &Manifest) -> BTreeMap<ProviderName, Vec<Login>
     };
     for needed in &manifest.provisions {
         add(&needed.provider, &needed.login);
+        add(&needed.provider, &needed.login.second());
     }
     for refused in &manifest.refused {
         let provider = refused.provider.as_deref().map(ProviderName::new);

@@ -14,7 +14,7 @@ use super::fields::{Fields, Item, Key, quoted, wrong_type};
 use super::nearest::nearest;
 use super::provider::Provider;
 use super::values;
-use super::{CANARY_LOGINS, Needed, PasswordSource, Refused};
+use super::{CANARY_LOGINS, Needed, PasswordSource, Refused, Rotates, timing::ROTATES};
 use crate::errors::{Problem, Scope, Weight};
 
 /// The keys of what runs for a consumer.
@@ -104,6 +104,13 @@ impl Consumers<'_> {
             let problem = Problem::error(key.span(), format!("`{word}` is Meshkeeper's own name"));
             self.problems
                 .push(problem.help("give the consumer another one"));
+        }
+        if name.as_ref().is_some_and(ConsumerName::is_second) {
+            let what = format!(
+                "`{word}`: names that end in `__b` are those of second logins, while logins take turns"
+            );
+            self.problems
+                .push(Problem::error(key.span(), what).help("give the consumer another one"));
         }
         let needs = self.own_keys(word, key, item);
         self.stamp(before, || Scope::Consumer(word.to_owned()));
@@ -300,11 +307,14 @@ impl Consumers<'_> {
         let enabled = fields.flag("enabled", true, problems);
         let adopt = fields.flag("adopt", false, problems);
         let exact = fields.flag("exact", false, problems);
+        let rotates = rotates(&fields, ready, problems);
         let values = values::typed(&fields, &within, &ready.provider.kind, problems);
         let needed = Needed {
             consumer: consumer.clone(),
             provider: ready.provider.name.clone(),
             login: login?,
+            base: None,
+            rotates,
             password: given.map_or(PasswordSource::Generated, PasswordSource::Given),
             values: values?,
             enabled,
@@ -428,6 +438,37 @@ fn login(
         return None;
     }
     Some(login)
+}
+
+/// `rotate_every` and `rotate_grace`.
+fn rotates(fields: &Fields<'_, '_>, ready: &Ready<'_>, problems: &mut Vec<Problem>) -> Rotates {
+    let capabilities = ready.provider.capabilities();
+    if fields.item("rotate_every").is_some() {
+        let can = capabilities.two_passwords || capabilities.disable;
+        if !can {
+            let what = "`rotate_every`: this kind can have neither two passwords at once nor switch a login off";
+            problems.push(Problem::error(
+                fields.span_of("rotate_every"),
+                what.to_owned(),
+            ));
+        }
+        if fields.item("password").is_some() {
+            let what = "`rotate_every`: the password is given, so it is a person's to change";
+            let problem = Problem::error(fields.span_of("rotate_every"), what.to_owned());
+            problems.push(problem.help("leave out one of the two keys"));
+        }
+    }
+    let [every, grace] = ROTATES.map(|length| {
+        let text = fields.text(
+            length.key,
+            "a length of time in quotes, such as \"30d\"",
+            problems,
+        )?;
+        let read = length.parse(text.get_ref());
+        let told = |why| Problem::error(text.span(), format!("`{}`: {why}", length.key));
+        read.map_err(|why| problems.push(told(why))).ok()
+    });
+    Rotates { every, grace }
 }
 
 fn login_text<'t>(item: &'t Item<'_>) -> Option<&'t str> {

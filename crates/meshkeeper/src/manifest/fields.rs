@@ -50,14 +50,6 @@ pub(crate) fn wrong_type(key: &str, item: &Item<'_>, wanted: &str) -> Problem {
         .meant(format!("expected {wanted}"))
 }
 
-/// Parts of the product that are not built yet, and the keys that come with them.
-fn not_built(key: &str) -> Option<&'static str> {
-    match key {
-        "rotate" | "rotation" | "rotate_every" | "rotate_after" => Some("rotation"),
-        _ => None,
-    }
-}
-
 /// The problem of a key that is not known here.
 pub(crate) fn unknown_key<'k>(
     key: &Key<'_>,
@@ -65,10 +57,6 @@ pub(crate) fn unknown_key<'k>(
     known: impl Iterator<Item = &'k str> + Clone,
 ) -> Problem {
     let word = key.get_ref().as_ref();
-    if let Some(part) = not_built(word) {
-        let message = format!("`{word}` comes with {part}; not built yet");
-        return Problem::error(key.span(), message).help("leave this key out until then");
-    }
     let problem = Problem::error(
         key.span(),
         format!("unknown key {} in {within}", quoted(word)),

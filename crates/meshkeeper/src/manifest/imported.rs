@@ -208,6 +208,8 @@ fn table(
     let parsed = parse(candidate.values.clone()).map_err(|error| format!("values: {error}"))?;
     let values = without_defaults(candidate.values, &parsed, parse);
     let needed = Needed {
+        base: None,
+        rotates: super::Rotates::default(),
         consumer: consumer.clone(),
         provider: provider.name.clone(),
         login: candidate.login.clone(),

@@ -59,7 +59,16 @@ pub use timing::{LENGTHS, Timing};
 pub use with_secrets::{refusal, with_secrets};
 
 /// The keys of a `needs` table that are Meshkeeper's own; all others are the kind's values.
-pub const NEED_KEYS: &[&str] = &["login", "password", "adopt", "enabled", "weak", "exact"];
+pub const NEED_KEYS: &[&str] = &[
+    "login",
+    "password",
+    "adopt",
+    "enabled",
+    "weak",
+    "exact",
+    "rotate_every",
+    "rotate_grace",
+];
 
 /// What the logins begin with that are Meshkeeper's own; no manifest may ask for one.
 pub const CANARY_LOGINS: &str = "mesh-canary-";
@@ -123,7 +132,17 @@ pub struct Manifest {
     names: RefusedNames,
 }
 
+/// When a consumer gets another password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rotates {
+    /// `rotate_every`: how long a password is in force.
+    pub every: Option<std::time::Duration>,
+    /// `rotate_grace`: how long the old one stays where nothing is delivered and nobody says a word.
+    pub grace: Option<std::time::Duration>,
+}
+
 /// One consumer's `needs` table.
+#[derive(Clone)]
 pub struct Needed {
     /// Who.
     pub consumer: ConsumerName,
@@ -131,6 +150,10 @@ pub struct Needed {
     pub provider: ProviderName,
     /// The login to have there.
     pub login: Login,
+    /// The first login, of the one that takes turns with it.
+    pub base: Option<Login>,
+    /// When it gets another password.
+    pub rotates: Rotates,
     /// Where its password comes from.
     pub password: PasswordSource,
     /// This kind's values.
@@ -172,22 +195,34 @@ impl Needed {
     #[must_use]
     pub fn adopting(&self, exact: bool) -> Self {
         Self {
-            consumer: self.consumer.clone(),
-            provider: self.provider.clone(),
-            login: self.login.clone(),
-            password: self.password.clone(),
-            values: self.values.clone(),
-            enabled: self.enabled,
             adopt: true,
             exact: self.exact || exact,
-            weak: self.weak,
-            line: self.line,
-            span: self.span.clone(),
+            ..self.clone()
+        }
+    }
+    /// The consumer's second login, which takes turns with this one: the same values, under `LOGIN__b`. Nothing
+    /// of that name is taken over, unless this one may be.
+    #[must_use]
+    pub fn second(&self) -> Self {
+        Self {
+            consumer: self.consumer.second(),
+            login: self.login.second(),
+            base: Some(self.login.clone()),
+            ..self.clone()
         }
     }
     /// The wish that a harness keeps. `password` is what [`Needed::given_password`] or the secret store
     /// answered; without one nothing is written for it (S-4). `key` is the installation's key.
     pub fn wish(&self, password: Option<Secret>, key: &Secret) -> Wish {
+        self.wish_beside(password, None, key)
+    }
+    /// The same, with another password that is valid beside the first.
+    pub fn wish_beside(
+        &self,
+        password: Option<Secret>,
+        second: Option<Secret>,
+        key: &Secret,
+    ) -> Wish {
         let parts = WishParts {
             consumer: self.consumer.clone(),
             login: self.login.clone(),
@@ -197,8 +232,8 @@ impl Needed {
             enabled: self.enabled,
             adopt: self.adopt,
             exact: self.exact,
-            second: None,
-            base: None,
+            second,
+            base: self.base.clone(),
             generated: self.password == PasswordSource::Generated,
         };
         Wish::new(parts, key)

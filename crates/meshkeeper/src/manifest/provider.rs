@@ -83,6 +83,13 @@ impl fmt::Debug for Provider {
 }
 
 impl Provider {
+    /// What its adapter can do with these settings.
+    pub fn capabilities(&self) -> mesh_sdk::Capabilities {
+        match self.nodes.first() {
+            Some(node) => self.kind.kind.capabilities(&node.settings),
+            None => self.kind.descriptor.capabilities,
+        }
+    }
     /// The files that its table names.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = self.tls.ca.iter().cloned().collect();

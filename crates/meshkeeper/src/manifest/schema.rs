@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::kinds::{KindInfo, Kinds};
-use super::timing::LENGTHS;
+use super::timing::{LENGTHS, ROTATES};
 use super::units;
 
 const NAME: &str = "^[a-z0-9][a-z0-9_-]{0,62}$";
@@ -342,10 +342,18 @@ fn own_keys() -> Map<String, Value> {
         "exact": flag(false, "On an adopted login, take back rights beyond these."),
         "weak": flag(false, "The given password may be shorter than 8 bytes."),
     });
-    match all {
+    let mut map = match all {
         Value::Object(map) => map,
         _ => Map::new(),
+    };
+    for length in ROTATES {
+        let about = format!("{}.", capital(length.meaning));
+        map.insert(
+            length.key.to_owned(),
+            json!({ "type": "string", "description": about }),
+        );
     }
+    map
 }
 
 /// The settings of each kind that has some.

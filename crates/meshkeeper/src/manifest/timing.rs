@@ -90,6 +90,24 @@ pub const LENGTHS: [Length; 8] = [
     ),
 ];
 
+/// The keys of a `needs` table that hold a length of time.
+pub(crate) const ROTATES: [Length; 2] = [
+    length(
+        "rotate_every",
+        secs(30 * DAY),
+        secs(1),
+        secs(3650 * DAY),
+        "how long a password is in force; without the key until a person says `mesh rotate`",
+    ),
+    length(
+        "rotate_grace",
+        secs(7 * DAY),
+        secs(1),
+        secs(3650 * DAY),
+        "how long the old password stays valid where nothing is delivered and nobody says that the new one was taken up; without the key until somebody does",
+    ),
+];
+
 /// How often and how long, for one provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {

@@ -5,6 +5,7 @@ mod deliveries;
 mod hosts;
 mod read;
 mod removals;
+mod rotations;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub use read::{
     record, records,
 };
 pub use removals::{Removal, RemovalSet, removals_of, sets_by_provider};
+pub use rotations::{RotationView, WaitView, rotations};
 
 /// The whole picture: `status --json` is this object.
 #[derive(Debug, Clone, Serialize)]
@@ -46,8 +48,8 @@ pub struct Picture {
     pub conditions: Vec<ConditionView>,
     /// Every place that credentials are brought to.
     pub deliveries: Vec<DeliveryView>,
-    /// Comes with rotation.
-    pub rotations: [(); 0],
+    /// Every consumer that ever had another password, and how far the newest rotation is.
+    pub rotations: Vec<RotationView>,
     /// Everything that runs for consumers.
     pub hosts: Vec<HostView>,
     /// Logins that nobody asks for any more and that are still there.

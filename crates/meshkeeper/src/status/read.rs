@@ -83,7 +83,7 @@ pub async fn read_rest(bus: &dyn Bus, head: Head) -> Result<Picture, PictureFaul
         provisions,
         conditions,
         deliveries: deliveries(bus).await?,
-        rotations: [],
+        rotations: super::rotations::rotations(bus).await?,
         hosts: hosts(bus).await?,
         leftovers,
         removals,
@@ -125,10 +125,15 @@ pub async fn read_one(
     provider: Option<&ProviderName>,
 ) -> Result<Vec<One>, PictureFault> {
     let mut found = Vec::new();
+    // Both logins of a consumer whose logins take turns.
+    let seats = [consumer.first(), consumer.second()];
+    let mut of: Vec<(&ProviderEntry, &ConsumerName)> = Vec::new();
     for known in &head.providers {
-        if provider.is_some_and(|name| *name != known.provider) {
-            continue;
+        if provider.is_none_or(|name| *name == known.provider) {
+            of.extend(seats.iter().map(|seat| (known, seat)));
         }
+    }
+    for (known, consumer) in of {
         let key = Key::of(&[known.provider.as_str(), consumer.as_str()]);
         let Some(entry) = bus.get(Bucket::Wish, &key).await? else {
             continue;
@@ -220,6 +225,7 @@ pub async fn loops(
     let with = (daemon, held.is_some());
     loops.extend(super::deliveries::loops(bus, now, with).await?);
     loops.extend(super::hosts::loops(bus, now, with).await?);
+    loops.extend(super::rotations::the_loop(bus, now, daemon).await?);
     Ok(loops)
 }
 
@@ -426,7 +432,7 @@ fn add_leftovers(
 fn provision(entry: &WishEntry, nodes: &[NodeRecords], closed: Option<&str>) -> ProvisionView {
     let mut view = ProvisionView {
         provider: entry.provider.clone(),
-        consumer: entry.consumer.clone(),
+        consumer: entry.consumer.first(),
         login: entry.login.clone(),
         state: State::Pending,
         proof: None,

@@ -32,6 +32,8 @@ pub(super) fn of(provider: &Provider, mesh: &MeshId, key: &Secret) -> Canary {
         return Canary::None;
     };
     let needed = Needed {
+        base: None,
+        rotates: crate::manifest::Rotates::default(),
         consumer: ConsumerName::canary(),
         provider: provider.name.clone(),
         login: match login(&provider.name, mesh, key) {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use mesh_loops::rotation::keeper::Told;
 use mesh_sdk::bus::{Bucket, Key};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::decide::backoff;
@@ -21,6 +22,7 @@ use super::installation::Installation;
 use super::oneshot::{RunFault, read_lock};
 use super::owner::WishOwner;
 use super::publish;
+use super::rotation::rotating::Rotating;
 use super::running::Running;
 use super::shapes::Closed;
 use super::sharing::{News, Sharing};
@@ -62,6 +64,8 @@ pub struct Daemon {
     scrubber: Arc<Scrubber>,
     delivering: Delivering,
     hosting: Hosting,
+    /// While this process puts the wish in force.
+    rotating: Rotating,
     loops: BTreeMap<ProviderName, Seats>,
     without_loop: Vec<(ProviderName, Closed)>,
     /// Of providers whose loops do not run yet.
@@ -133,6 +137,7 @@ impl Daemon {
             scrubber,
             delivering: Delivering::on(host.clone()),
             hosting: Hosting::on(host),
+            rotating: Rotating::default(),
             loops: BTreeMap::new(),
             without_loop: Vec::new(),
             wishes: BTreeMap::new(),
@@ -166,6 +171,7 @@ impl Daemon {
         let mut bell = bus.watch(Bucket::Word, &Key::everything()).await?;
         let mut head = bus.watch(Bucket::Meta, &publish::head_key()).await?;
         let stop = self.stop.clone();
+        let turned = Arc::clone(&self.rotating.changed);
         loop {
             tokio::select! {
                 biased;
@@ -178,6 +184,7 @@ impl Daemon {
                     None => break,
                 },
                 _ = bell.next() => self.hear_words(&reread).await,
+                () = turned.notified() => self.turn().await,
                 _ = head.next(), if self.shared.is_some() => self.hear_of_another_wish().await,
                 () = tokio::time::sleep(self.patience()) => {
                     if self.words_waited_long_enough() {
@@ -191,6 +198,7 @@ impl Daemon {
         }
         info!("stopping: every loop finishes its step");
         stop.cancel();
+        self.rotating.stop().await;
         self.delivering.stop().await;
         self.hosting.stop().await;
         for (_, seats) in std::mem::take(&mut self.loops) {
@@ -329,7 +337,26 @@ impl Daemon {
             }
         }
         self.deliver(&said).await?;
+        if let Some(lead) = &lead {
+            let (manifest, generation) = (&self.manifest, self.generation);
+            let rotating = &mut self.rotating;
+            rotating
+                .take(lead, manifest, self.clock, generation)
+                .await?;
+        }
         self.look(&built, manifest).await
+    }
+
+    /// A rotation made a step: what is asked for is another now.
+    async fn turn(&mut self) {
+        let manifest = read_lock(&self.manifest);
+        let outcome = self.take_wish(&manifest).await;
+        self.behind |= outcome.is_err();
+        if let Err(fault) = outcome {
+            error!(
+                "what a rotation asks for could not be put in force; it is tried again: {fault}"
+            );
+        }
     }
 
     /// What is to be delivered on this host may be another now, or have changed.
@@ -517,6 +544,8 @@ impl Daemon {
         };
         self.delivering.hear(&said).await;
         self.hosting.hear(&said).await;
+        self.rotating.tell(Told::Look(self.generation)).await;
+        self.rotating.tell(Told::Pass(said.pass())).await;
         let said = Arc::new(said);
         for running in self.loops.values().flat_map(|seats| &seats.running) {
             running.words(Arc::clone(&said)).await;

@@ -124,11 +124,10 @@ pub fn all_new(manifest: &Manifest, host: &str) -> Vec<Looked> {
 /// What a pass would do here. Writes nothing.
 pub async fn look_only(
     installation: &Installation,
-    manifest: Manifest,
+    manifest: Arc<RwLock<Arc<Manifest>>>,
     with: (Clock, Arc<Scrubber>),
     host: &str,
 ) -> Result<Vec<Looked>, StoreFault> {
-    let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let orders = orders(&read_lock(&manifest), host);
     let mut delivery = Delivery::open(parts(installation, manifest, with, host)).await?;
     delivery.set_orders(orders, 0);

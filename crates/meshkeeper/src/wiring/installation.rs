@@ -9,6 +9,7 @@ use mesh_bus::embedded::{EmbeddedBus, Found, Glimpse, Settings};
 use mesh_bus::jetstream::{self, OpenFault, Opened, Role};
 use mesh_bus::vault::{KeySource, SealedVault};
 use mesh_bus::{JetstreamBus, mint};
+use mesh_loops::rotation::store::Journals;
 use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::harness::Observer;
@@ -378,11 +379,12 @@ impl Installation {
             Store::Embedded(_) => Beyond::No,
             Store::Nats(_) => Beyond::Yes,
         };
+        let journals = Journals::of(folder, !vault.reads_only());
         let secrets = Secrets::new(Arc::new(vault), Arc::clone(&bus), digest_key, scrubber);
         Self {
             folder: folder.to_owned(),
             bus,
-            secrets: Arc::new(secrets.going(beyond)),
+            secrets: Arc::new(secrets.going(beyond).rotating(journals)),
             replaced,
             store,
             mesh: mesh.clone(),

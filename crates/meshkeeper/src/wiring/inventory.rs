@@ -3,6 +3,7 @@
 
 use mesh_loops::delivery::Delivery;
 use mesh_loops::host::Host;
+use mesh_loops::rotation::keeper::Rotation;
 use mesh_sdk::harness::Provisioner;
 use mesh_sdk::harness::declared::Declared;
 
@@ -14,6 +15,7 @@ pub fn classes() -> Vec<Declared> {
         Provisioner::declared(),
         Delivery::declared(),
         Host::declared(),
+        Rotation::declared(),
         owner::declared(),
         member::declared(),
         watchdog::declared(),

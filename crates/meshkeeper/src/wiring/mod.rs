@@ -32,6 +32,7 @@ pub mod oneshot;
 pub mod owner;
 pub mod publish;
 mod reading;
+pub mod rotation;
 pub mod running;
 pub mod seat;
 pub mod secrets;

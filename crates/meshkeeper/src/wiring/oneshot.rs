@@ -18,6 +18,7 @@ use super::host;
 use super::installation::{Holder, Installation, InstallationFault};
 use super::owner::WishOwner;
 use super::publish;
+use super::rotation::rotating;
 use super::seat::Seat;
 use super::secrets::SecretsFault;
 use super::shapes::Closed;
@@ -78,8 +79,9 @@ pub async fn apply(
     };
     let mut built = builder.build(&manifest).await?;
     built.delivers = delivery::hosts(&manifest, this_host);
-    let host = me.as_ref().map(|me| me.host.as_str());
-    let generation = publish::put(bus, &mut built, host, clock.now()).await?;
+    let host = me.as_ref().map(|me| me.host.clone());
+    let host = host.as_deref();
+    let mut generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
         installation,
@@ -88,31 +90,58 @@ pub async fn apply(
         Arc::clone(&scrubber),
         Vec::new(),
     );
-    let (told, pass_asked) = (delivery::said(&said), said.pass());
+    let (told, pass_asked) = (|| delivery::said(&said), said.pass());
     let current = read_lock(&manifest);
     let mut pass = Pass {
         common,
-        manifest,
+        manifest: Arc::clone(&manifest),
         built,
-        said,
+        said: said.clone(),
         stop,
         outcome: Outcome::default(),
     };
-    match me {
-        None => {
-            pass.of(current.providers.values(), |this, _| this.common.clone())
-                .await?
+    // Each step of a rotation is a wish of its own; so many are a whole one, and a few more.
+    for step in 0..STEPS {
+        match &me {
+            None => {
+                pass.of(current.providers.values(), |this, _| this.common.clone())
+                    .await?
+            }
+            Some(me) => pass.leased(installation, &current, me).await?,
         }
-        Some(me) => pass.leased(installation, &current, &me).await?,
+        let with = (clock, Arc::clone(&scrubber));
+        let delivered = delivery::one_pass(
+            installation,
+            &manifest,
+            with,
+            (this_host, generation),
+            told(),
+        );
+        match delivered.await {
+            Ok(report) => pass.outcome.passes.extend(report),
+            Err(fault) => pass.outcome.faults.push(format!("delivery: {fault}")),
+        }
+        let moved = match rotating::one_pass(installation, &manifest, clock, pass_asked).await {
+            Ok(Some((report, moved))) => {
+                pass.outcome.passes.push(report);
+                moved
+            }
+            Ok(None) => false,
+            Err(fault) => {
+                pass.outcome.faults.push(format!("rotation: {fault}"));
+                false
+            }
+        };
+        if !moved || pass.is_stopping() || step + 1 == STEPS {
+            break;
+        }
+        pass.built = builder.build(&current).await?;
+        pass.built.delivers = delivery::hosts(&current, this_host);
+        generation = publish::put(bus, &mut pass.built, host, clock.now()).await?;
+        // What was true before the step is not told.
+        pass.outcome = Outcome::default();
     }
-    let (mut outcome, built, manifest) = (pass.outcome, pass.built, pass.manifest);
-    let with = (clock, Arc::clone(&scrubber));
-    let delivered =
-        delivery::one_pass(installation, &manifest, with, (this_host, generation), told);
-    match delivered.await {
-        Ok(report) => outcome.passes.extend(report),
-        Err(fault) => outcome.faults.push(format!("delivery: {fault}")),
-    }
+    let (mut outcome, built) = (pass.outcome, pass.built);
     let (with, to) = ((clock, scrubber), (this_host, generation));
     match host::one_pass(installation, &manifest, with, to, pass_asked).await {
         Ok(report) => outcome.passes.extend(report),
@@ -134,6 +163,9 @@ pub async fn apply(
     }
     Ok(outcome)
 }
+
+/// So many wishes in a row one process puts in force.
+const STEPS: u32 = 8;
 
 /// A pass that is being made.
 pub(super) struct Pass {
@@ -282,6 +314,8 @@ pub struct Plan {
     pub deliveries: Vec<Looked>,
     /// What on this host would be made or started, or cannot be.
     pub hosted: Vec<mesh_loops::host::Looked>,
+    /// Who would get another password, and why.
+    pub rotations: Vec<(ProviderName, ConsumerName, String)>,
     /// What is amiss in the wish.
     pub built: Built,
 }
@@ -364,7 +398,12 @@ pub async fn plan(
         None => host::all_new(&manifest, this_host),
     };
     plan.deliveries = match installation {
-        Some(installation) => delivery::look_only(installation, manifest, with, this_host).await?,
+        Some(installation) => {
+            let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
+            plan.rotations =
+                rotating::look_only(installation, Arc::clone(&manifest), with.0).await?;
+            delivery::look_only(installation, manifest, with, this_host).await?
+        }
         // Nobody has any credentials yet.
         None => delivery::all_new(&manifest, this_host),
     };

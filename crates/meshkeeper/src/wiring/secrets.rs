@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use mesh_bus::vault::{Kept, SealedVault};
+use mesh_loops::rotation::store::{JournalFault, Journals};
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::provision::Digest;
@@ -37,6 +38,8 @@ pub struct Secrets {
     pub(super) bus: Arc<dyn Bus>,
     /// Whether other hosts need sealed copies of what is kept here.
     pub(super) beyond: Beyond,
+    /// The journals of rotations, and their mirror in the data folder.
+    pub(super) journals: Option<Arc<Journals>>,
     digest_key: Secret,
     scrubber: Arc<Scrubber>,
 }
@@ -59,6 +62,9 @@ pub enum SecretsFault {
     /// The bus.
     #[error(transparent)]
     Bus(#[from] Fault),
+    /// The journals of rotations.
+    #[error(transparent)]
+    Journal(#[from] JournalFault),
     /// Another process made a version at the same time.
     #[error("another process changed the password version of {0} at the same time; try again")]
     Contended(String),
@@ -96,6 +102,7 @@ impl Secrets {
             vault,
             bus,
             beyond: Beyond::No,
+            journals: None,
             digest_key,
             scrubber,
         }
@@ -106,6 +113,12 @@ impl Secrets {
         self.beyond = beyond;
         self
     }
+    /// The same, with the journals of rotations.
+    #[must_use]
+    pub fn rotating(mut self, journals: Journals) -> Self {
+        self.journals = Some(Arc::new(journals));
+        self
+    }
     /// The same on another view of the bus.
     #[must_use]
     pub fn on(&self, bus: Arc<dyn Bus>) -> Self {
@@ -113,6 +126,7 @@ impl Secrets {
             vault: Arc::clone(&self.vault),
             bus,
             beyond: self.beyond,
+            journals: self.journals.clone(),
             digest_key: self.digest_key.clone(),
             scrubber: Arc::clone(&self.scrubber),
         }
@@ -269,12 +283,17 @@ impl Secrets {
         })
     }
 
-    /// The version in force, for `mesh credentials`.
+    /// The password in force, for `mesh credentials` and deliveries.
     pub async fn current(
         &self,
         provider: &ProviderName,
         consumer: &ConsumerName,
     ) -> Result<Known, SecretsFault> {
+        if let Some(journal) = self.journal(&(provider.clone(), consumer.clone())).await?
+            && let Some(held) = &journal.current
+        {
+            return self.open_held(provider, held).await;
+        }
         let stored = self.version(provider, consumer).await?;
         let id = match &stored {
             Some(stored) => Some(stored.id.clone()),

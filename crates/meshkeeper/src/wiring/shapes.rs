@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mesh_loops::rotation::decide::What;
 use mesh_sdk::bus::Key;
 use mesh_sdk::condition::{ConditionType, Reason};
 use mesh_sdk::decide::tasks::Handled;
@@ -272,6 +273,36 @@ pub enum Word {
         /// When it was said.
         at: Time,
     },
+    /// Give a consumer another password (once; the time tells one word from another).
+    Rotate {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// In the person's words.
+        reason: String,
+        /// Not before this.
+        due: Time,
+        /// When it was said.
+        at: Time,
+    },
+    /// About one rotation that is under way.
+    Turn {
+        /// The provider.
+        provider: ProviderName,
+        /// The consumer.
+        consumer: ConsumerName,
+        /// Which rotation.
+        number: u64,
+        /// How often a password had come into force, as it was shown.
+        turn: u64,
+        /// What.
+        what: What,
+        /// In the person's words.
+        reason: String,
+        /// When it was said.
+        at: Time,
+    },
     /// What agents said about a task (C-7).
     Task(Handled),
     /// Does not count for exit codes until then (C-3).
@@ -288,7 +319,7 @@ pub enum Word {
 }
 
 /// Whom a word is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// A whole provider.
@@ -338,6 +369,12 @@ impl Word {
                 provider, consumer, ..
             } => Key::of(&["adopt", provider.as_str(), consumer.as_str()]),
             Word::Taken { consumer, .. } => Key::of(&["taken", consumer.as_str()]),
+            Word::Rotate {
+                provider, consumer, ..
+            } => Key::of(&["rotate", provider.as_str(), consumer.as_str()]),
+            Word::Turn {
+                provider, consumer, ..
+            } => Key::of(&["turn", provider.as_str(), consumer.as_str()]),
             Word::Task(handled) => Self::task_key(&handled.task),
             Word::Ack { condition, .. } => Key::of(&["ack", condition]),
             Word::Silence { condition, .. } => Key::of(&["silence", condition]),

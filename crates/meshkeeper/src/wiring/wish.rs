@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use mesh_loops::rotation::journal::Journal;
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 use mesh_sdk::decide::{SecretState, Wanted};
 use mesh_sdk::harness::ProviderWish;
@@ -11,9 +12,13 @@ use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
 use super::asked;
 use super::canary::{self, Canary};
+use super::rotation::seats::{self, Asked};
+use super::rotation::source::way_of;
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{KindInfo, Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
+use crate::manifest::{
+    KindInfo, Manifest, Needed, PasswordSource, SecretSource, SecretTrouble, asked_elsewhere,
+};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -103,12 +108,25 @@ impl Builder<'_> {
             };
             known.insert(provider, found);
         }
+        let journals = match self.secrets {
+            Some(secrets) => secrets.all_journals().await?,
+            None => BTreeMap::new(),
+        };
         for needed in &manifest.provisions {
             let before = known
                 .get_mut(&needed.provider)
                 .and_then(|k| k.remove(&needed.consumer));
             let kind = manifest.providers.get(&needed.provider).map(|p| &p.kind);
-            self.add(&mut built, needed, before.unwrap_or(Known::Nothing), kind);
+            let mut before = before.unwrap_or(Known::Nothing);
+            let of = (needed.provider.clone(), needed.consumer.clone());
+            let journal = journals.get(&of).filter(|one| one.current.is_some());
+            let mut other = None;
+            if let (Some(secrets), Some(journal)) = (self.secrets, journal) {
+                (before, other) = secrets.open_both(journal).await?;
+            }
+            let stays = self.stays(manifest, needed, &before, journal).await?;
+            let turns = journal.map(|journal| (journal, other));
+            self.add(&mut built, needed, (before, stays), turns, kind);
         }
         let given = std::mem::take(&mut built.given);
         if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
@@ -131,8 +149,41 @@ impl Builder<'_> {
         Ok(built)
     }
 
-    fn add(&self, built: &mut Built, needed: &Needed, before: Known, kind: Option<&Arc<KindInfo>>) {
-        let (secret, state) = match self.password(built, needed, before) {
+    /// Whether a password that a person gave waits for its rotation: the consumer has another one that works, and
+    /// that is never overwritten.
+    async fn stays(
+        &self,
+        manifest: &Manifest,
+        needed: &Needed,
+        before: &Known,
+        journal: Option<&Journal>,
+    ) -> Result<bool, SecretsFault> {
+        let (Some(secrets), PasswordSource::Given(_)) = (self.secrets, &needed.password) else {
+            return Ok(false);
+        };
+        match (before, journal) {
+            (_, Some(_)) => Ok(true),
+            (Known::Version(known), None) => {
+                let given = needed.given_password(self.source);
+                let differs = matches!(given, Some(Ok(given)) if given != *known);
+                let provider = manifest.providers.get(&needed.provider);
+                let can = provider.and_then(way_of).is_some();
+                Ok(differs && can && secrets.is_applied(manifest, needed).await?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn add(
+        &self,
+        built: &mut Built,
+        needed: &Needed,
+        (before, stays): (Known, bool),
+        turns: Option<(&Journal, Option<Known>)>,
+        kind: Option<&Arc<KindInfo>>,
+    ) {
+        let in_force = before.clone();
+        let (secret, state) = match self.password(built, needed, before, stays) {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
             Password::New => {
                 built.has_new = true;
@@ -156,19 +207,29 @@ impl Builder<'_> {
             .get(&(needed.provider.clone(), needed.consumer.clone()));
         let adopted = word.map(|exact| needed.adopting(*exact));
         let needed = adopted.as_ref().unwrap_or(needed);
-        let wish = needed.wish(secret, key);
-        let (standing, why) = match &state {
-            SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
-            SecretState::Ready | SecretState::New => (Standing::Wanted, None),
+        let asked = match turns {
+            Some((journal, other)) => seats::asked(needed, journal, in_force, other),
+            None => {
+                let secret = if stays { version_of(in_force) } else { secret };
+                vec![Asked::of(needed.clone(), secret, state)]
+            }
         };
-        built.entries.push(WishEntry {
-            data: kind.and_then(|kind| kind.data_of(&wish)),
-            ..entry(needed, standing, Some(&wish), why)
-        });
-        want(built, needed, wish, state);
+        for one in asked {
+            let wish = one.wish(key);
+            let (standing, why) = match &one.state {
+                SecretState::Lost(why) => (Standing::SecretLost, Some(why.clone())),
+                SecretState::Ready | SecretState::New => (Standing::Wanted, None),
+            };
+            built.entries.push(WishEntry {
+                data: kind.and_then(|kind| kind.data_of(&wish)),
+                ..entry(&one.needed, standing, Some(&wish), why)
+            });
+            want(built, &one.needed, wish, one.state);
+        }
     }
 
-    fn password(&self, built: &mut Built, needed: &Needed, before: Known) -> Password {
+    /// What is asked for by the manifest; with `stays` what is given is not kept, since a rotation does that.
+    fn password(&self, built: &mut Built, needed: &Needed, before: Known, stays: bool) -> Password {
         let given = needed.given_password(self.source);
         if needed.weak {
             let message = "a given password may be shorter than 8 bytes here".to_owned();
@@ -193,7 +254,7 @@ impl Builder<'_> {
                 if let Some(secrets) = self.secrets {
                     secrets.hide(&secret);
                 }
-                if !same {
+                if !same && !stays {
                     let given = built.given.entry(needed.provider.clone()).or_default();
                     given.push((needed.consumer.clone(), secret.clone()));
                 }
@@ -282,6 +343,13 @@ impl Builder<'_> {
                 data: None,
             });
         }
+    }
+}
+
+fn version_of(known: Known) -> Option<Secret> {
+    match known {
+        Known::Version(secret) => Some(secret),
+        Known::Nothing | Known::Missing(_) => None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use mesh_loops::rotation::decide::What;
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Write};
 use mesh_sdk::decide::Approval;
 use mesh_sdk::event::{Event, EventKind};
@@ -184,6 +185,38 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
                 consumer.to_string(),
                 format!("it has version {}: {reason}", versions.join(" and ")),
             )
+        }
+        Word::Rotate {
+            provider,
+            consumer,
+            reason,
+            due,
+            ..
+        } => {
+            let mut text = "another password".to_owned();
+            if *due > now {
+                text.push_str(&format!(", not before {} UTC", due.clock()));
+            }
+            if !reason.is_empty() {
+                text.push_str(&format!(": {reason}"));
+            }
+            (provider.to_string(), consumer.to_string(), text)
+        }
+        Word::Turn {
+            provider,
+            consumer,
+            number,
+            what,
+            reason,
+            ..
+        } => {
+            let what = match what {
+                What::Taken => "the consumer has the new password",
+                What::Force => "the old password goes, whoever is waited for",
+                What::Back => "back to the old password",
+            };
+            let text = format!("rotation {number}: {what}: {reason}");
+            (provider.to_string(), consumer.to_string(), text)
         }
         Word::Ack {
             condition, reason, ..

@@ -61,21 +61,6 @@ fn usage_errors_exit_64_everywhere() {
 }
 
 #[test]
-fn words_that_are_not_built_are_refused_with_their_part_and_64() {
-    let folder = tempfile::tempdir().unwrap();
-    let words = ["rotate"];
-    let told: Vec<String> = words
-        .iter()
-        .map(|word| {
-            let ran = built(folder.path(), &[word, "web", "cache", "--compromised"]);
-            assert_eq!((ran.code, ran.out.as_str()), (64, ""), "{word}");
-            ran.err
-        })
-        .collect();
-    insta::assert_snapshot!(told.concat());
-}
-
-#[test]
 fn check_says_that_a_good_manifest_is_in_order() {
     let folder = folder_with(GOOD);
     with_secret(folder.path(), b"long enough\n");

@@ -41,6 +41,7 @@ mod removing;
 mod replacing;
 mod restarting;
 mod reverse;
+mod rotating;
 mod serving;
 mod shared;
 mod sharing;

@@ -124,7 +124,7 @@ fn usage_mistakes_end_with_64_and_what_cannot_run_with_1() {
         &["status", "--fly"],
         &["explain"],
         &["pause", "web", "--for", "never"],
-        &["rotate", "web"],
+        &["rotate"],
         &["up", "--listen", "nowhere"],
     ] {
         lab.mesh(args).ends(64);

@@ -163,6 +163,7 @@ fn show_rest(cx: &Context<'_>, picture: &Picture) {
     tables::provisions(cx, picture);
     tables::deliveries(cx, picture.deliveries.iter(), picture.at);
     tables::hosts(cx, picture.hosts.iter(), picture.at);
+    tables::rotations(cx, picture.rotations.iter(), picture.at);
     tables::leftovers(cx, picture);
     tables::held(cx, picture);
     tables::strangers(cx, picture);

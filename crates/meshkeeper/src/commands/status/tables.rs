@@ -1,12 +1,15 @@
 //! The screen's tables: loops, consumers, deliveries, and what is left over.
 
+use mesh_loops::rotation::journal::Step;
 use mesh_sdk::Time;
 use mesh_sdk::condition::ConditionType;
 
 use super::{ago, tone};
 use crate::commands::Context;
 use crate::printer::{Table, Tone};
-use crate::status::{DeliveryView, HostView, LoopView, Picture, ProvisionView, time_text};
+use crate::status::{
+    DeliveryView, HostView, LoopView, Picture, ProvisionView, RotationView, time_text,
+};
 
 /// More provisions than this are shown only where something is amiss.
 const SHOW_ALL: usize = 60;
@@ -187,6 +190,47 @@ pub(in crate::commands) fn hosts<'d>(
                 .map_or("-".to_owned(), |at| ago(Some(at), now)),
             one.reasons.join("; "),
             one.why.clone().unwrap_or_default(),
+        ]);
+    }
+    if !table.is_empty() {
+        cx.printer.answer("");
+        cx.printer.table(&table);
+    }
+}
+
+/// Rotations that are under way, with who is waited for and since when.
+pub(in crate::commands) fn rotations<'r>(
+    cx: &Context<'_>,
+    all: impl Iterator<Item = &'r RotationView>,
+    now: Time,
+) {
+    let mut table = Table::new(vec![
+        "ROTATES",
+        "ON",
+        "STEP",
+        "SINCE",
+        "WAITS FOR",
+        "UNBLOCKED BY",
+    ]);
+    let under_way = all.filter(|one| one.step != Step::Resting);
+    for one in under_way.take(SHOW_AMISS) {
+        let waits = one
+            .waits_on
+            .iter()
+            .map(|waits| crate::commands::rotate::line(now, waits));
+        let waits: Vec<String> = waits.collect();
+        let unblock = one
+            .waits_on
+            .iter()
+            .map(|waits| waits.unblock.clone())
+            .next();
+        table.row([
+            one.consumer.to_string(),
+            one.provider.to_string(),
+            one.step.as_str().to_owned(),
+            ago(Some(one.since), now).replace(" ago", ""),
+            waits.join("; "),
+            unblock.unwrap_or_default(),
         ]);
     }
     if !table.is_empty() {

@@ -132,7 +132,10 @@ impl Daemon {
         for news in told {
             anew |= match news {
                 News::Leads(claim) => self.leads(&claim).await,
-                News::LeadLost => self.lead_lost(),
+                News::LeadLost => {
+                    self.rotating.stop().await;
+                    self.lead_lost()
+                }
                 News::Leased(provider, claim) => self.leased(provider, claim),
                 News::Lost(provider) => {
                     warn!(%provider, "the lease was lost: its loops stop");

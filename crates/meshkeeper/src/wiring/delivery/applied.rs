@@ -15,6 +15,7 @@ use mesh_sdk::{ConsumerName, ProviderName, Secret};
 use crate::manifest::{Manifest, Needed};
 use crate::wiring::needed;
 use crate::wiring::oneshot::read_lock;
+use crate::wiring::rotation::seats::seat_of;
 use crate::wiring::secrets::{Known, Secrets, SecretsFault};
 use crate::wiring::services::{host_and_port, services, url};
 
@@ -77,14 +78,35 @@ impl Applied {
         let Some(text) = password.expose_str().map(str::to_owned) else {
             return nothing("its password is not UTF-8");
         };
+        let of = (needed.provider.clone(), needed.consumer.clone());
+        let journal = match self.secrets.journal(&of).await {
+            Ok(journal) => journal,
+            Err(SecretsFault::Bus(fault)) => return Err(fault),
+            Err(fault) => return Ok(Has::Nothing(fault.to_string())),
+        };
+        let turn = journal.as_ref().map_or(0, |journal| journal.turn);
+        let seated = journal
+            .as_ref()
+            .map(|journal| seat_of(needed, journal.in_use()));
+        let needed = seated.as_ref().unwrap_or(needed);
+        // Alone, or beside another one that is valid, too: either way the server has it.
+        let mut pairs = vec![(password.clone(), None)];
+        if let Some(held) = journal.as_ref().and_then(|journal| journal.other.as_ref())
+            && let Ok(Known::Version(other)) = self.secrets.open_held(&needed.provider, held).await
+        {
+            pairs.push((password.clone(), Some(other.clone())));
+            pairs.push((other, Some(password.clone())));
+        }
         // A person may have said that it is to be taken over exactly, which the manifest does not say.
         let key = self.secrets.digest_key();
-        let asked = [false, true].map(|exact| {
-            needed
-                .adopting(exact)
-                .wish(Some(password.clone()), key)
-                .digest()
-        });
+        let mut asked = Vec::new();
+        for (first, second) in pairs {
+            for exact in [false, true] {
+                let needed = needed.adopting(exact);
+                let wish = needed.wish_beside(Some(first.clone()), second.clone(), key);
+                asked.push(wish.digest());
+            }
+        }
         let several = provider.nodes.len() > 1;
         for node in &provider.nodes {
             let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
@@ -99,7 +121,10 @@ impl Applied {
                 return nothing("it is not applied yet");
             }
         }
-        Ok(Has::Credentials(words(manifest, needed, &password, &text)))
+        Ok(Has::Credentials(
+            words(manifest, needed, &password, &text),
+            turn,
+        ))
     }
 }
 
