@@ -52,38 +52,8 @@ pub(super) fn all(bench: &Bench<'_>, up: Up, on: &str, users: usize) -> Result<V
     };
     let alone = passes(bench, &up, users)?;
     let before = up.memory()?.0;
-    for (what, path) in [
-        ("the overview", "/".to_owned()),
-        ("its last page", format!("/?page={}", users.div_ceil(50))),
-        (
-            "filtered by a name that is last",
-            format!("/?q=app-{:06}", users - 1),
-        ),
-        (
-            "filtered by a state that nobody has",
-            "/?state=braked".to_owned(),
-        ),
-        ("a consumer", format!("/consumer/app-{:06}", users / 2)),
-        ("a provider", "/provider/cache".to_owned()),
-    ] {
-        let mut all = Vec::new();
-        for _ in 0..TIMES {
-            all.push(ask(up.port(), &path)?);
-        }
-        let times: Vec<Duration> = all.iter().map(|(began, _)| *began).collect();
-        let longest = times.iter().max().copied().unwrap_or_default();
-        let note = format!(
-            "the longest of {TIMES}, beside passes; median {}, {} kB",
-            told(median(&times)),
-            all[0].1 / 1000
-        );
-        say(row(
-            &format!("{what}: first byte"),
-            longest,
-            None,
-            Target::Under(100),
-            note,
-        ));
+    for (what, began, note) in first_bytes(up.port(), users)? {
+        say(row(&what, began, None, Target::Under(100), note));
     }
     let follow: Vec<Follower> = (0..READERS)
         .map(|_| Follower::start(up.port()))
@@ -140,6 +110,39 @@ pub(super) fn all(bench: &Bench<'_>, up: Up, on: &str, users: usize) -> Result<V
         note,
     ));
     Ok(rows)
+}
+
+/// When each view begins, at the latest.
+fn first_bytes(port: u16, users: usize) -> Result<Vec<(String, Duration, String)>> {
+    let mut measured = Vec::new();
+    for (what, path) in [
+        ("the overview", "/".to_owned()),
+        ("its last page", format!("/?page={}", users.div_ceil(50))),
+        (
+            "filtered by a name that is last",
+            format!("/?q=app-{:06}", users - 1),
+        ),
+        (
+            "filtered by a state that nobody has",
+            "/?state=braked".to_owned(),
+        ),
+        ("a consumer", format!("/consumer/app-{:06}", users / 2)),
+        ("a provider", "/provider/cache".to_owned()),
+    ] {
+        let mut all = Vec::new();
+        for _ in 0..TIMES {
+            all.push(ask(port, &path)?);
+        }
+        let times: Vec<Duration> = all.iter().map(|(began, _)| *began).collect();
+        let longest = times.iter().max().copied().unwrap_or_default();
+        let note = format!(
+            "the longest of {TIMES}, beside passes; median {}, {} kB",
+            told(median(&times)),
+            all[0].1 / 1000
+        );
+        measured.push((format!("{what}: first byte"), longest, note));
+    }
+    Ok(measured)
 }
 
 fn passes(bench: &Bench<'_>, up: &Up, users: usize) -> Result<Duration> {
