@@ -119,6 +119,45 @@ pub(super) async fn change<E: From<Fault>>(
     Err(Fault::Unreachable(why.into()).into())
 }
 
+/// Provider, consumer and line of a word about rotation.
+fn of_rotation(word: &Word, now: Time) -> (String, String, String) {
+    match word {
+        Word::Rotate {
+            provider,
+            consumer,
+            reason,
+            due,
+            ..
+        } => {
+            let mut text = "another password".to_owned();
+            if *due > now {
+                text.push_str(&format!(", not before {} UTC", due.clock()));
+            }
+            if !reason.is_empty() {
+                text.push_str(&format!(": {reason}"));
+            }
+            (provider.to_string(), consumer.to_string(), text)
+        }
+        Word::Turn {
+            provider,
+            consumer,
+            number,
+            what,
+            reason,
+            ..
+        } => {
+            let what = match what {
+                What::Taken => "the consumer has the new password",
+                What::Force => "the old password goes, whoever is waited for",
+                What::Back => "back to the old password",
+            };
+            let text = format!("rotation {number}: {what}: {reason}");
+            (provider.to_string(), consumer.to_string(), text)
+        }
+        _ => (String::new(), String::new(), String::new()),
+    }
+}
+
 async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
     let (provider, consumer, detail) = match word {
         Word::Pass { .. } | Word::Task(_) => return Ok(()),
@@ -186,38 +225,7 @@ async fn tell(bus: &dyn Bus, word: &Word, now: Time) -> Result<(), Fault> {
                 format!("it has version {}: {reason}", versions.join(" and ")),
             )
         }
-        Word::Rotate {
-            provider,
-            consumer,
-            reason,
-            due,
-            ..
-        } => {
-            let mut text = "another password".to_owned();
-            if *due > now {
-                text.push_str(&format!(", not before {} UTC", due.clock()));
-            }
-            if !reason.is_empty() {
-                text.push_str(&format!(": {reason}"));
-            }
-            (provider.to_string(), consumer.to_string(), text)
-        }
-        Word::Turn {
-            provider,
-            consumer,
-            number,
-            what,
-            reason,
-            ..
-        } => {
-            let what = match what {
-                What::Taken => "the consumer has the new password",
-                What::Force => "the old password goes, whoever is waited for",
-                What::Back => "back to the old password",
-            };
-            let text = format!("rotation {number}: {what}: {reason}");
-            (provider.to_string(), consumer.to_string(), text)
-        }
+        Word::Rotate { .. } | Word::Turn { .. } => of_rotation(word, now),
         Word::Ack {
             condition, reason, ..
         } => (
