@@ -283,8 +283,7 @@ pub enum WaitFor {
     Held,
     /// What is delivered was taken up
     Delivered,
-    /// A rotation is over
-    #[value(hide = true)]
+    /// Its rotation is over: everybody has the new password, and the old one is gone
     Rotated,
 }
 

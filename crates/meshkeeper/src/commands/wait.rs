@@ -16,6 +16,7 @@ use crate::manifest::{Manifest, units};
 use crate::status;
 use crate::wiring::delivery::awaited::{Awaited, Looking};
 use crate::wiring::installation::{Installation, InstallationFault};
+use crate::wiring::rotation::awaited;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -66,9 +67,6 @@ enum Blind {
 
 /// Runs it.
 pub(super) fn run(args: &WaitArgs, cx: &Context<'_>) -> Result<u8, Fault> {
-    if args.what == WaitFor::Rotated {
-        return Err(Fault::not_built("wait --for rotated", "rotation"));
-    }
     let online = Online::start(cx)?;
     let wanted = Wanted {
         what: args.what,
@@ -151,7 +149,10 @@ impl Wanted<'_> {
         };
         let all = match self.what {
             WaitFor::Delivered => looking.delivered().await,
-            WaitFor::Held | WaitFor::Rotated => looking.held().await,
+            WaitFor::Held => looking.held().await,
+            WaitFor::Rotated => awaited::rotated(bus, &self.consumer, self.provider.as_ref())
+                .await
+                .map_err(Into::into),
         };
         let all = all.map_err(|fault| Blind::Now(store_fault(fault)))?;
         if all.is_empty() {
@@ -195,6 +196,12 @@ impl Wanted<'_> {
                 "`mesh status` lists every consumer; `mesh check` tells mistakes of the manifest",
             );
         }
+        if self.what == WaitFor::Rotated {
+            return Fault::failed(
+                format!("{consumer} never had another password{of}, and nobody asked for one"),
+                format!("`mesh rotate {consumer}` asks for one"),
+            );
+        }
         let mut refused = manifest.iter().flat_map(|m| &m.undelivered);
         match refused.find(|(name, _)| name == consumer) {
             Some((_, why)) => Fault::failed(
@@ -225,8 +232,8 @@ impl Wanted<'_> {
                 let age = one.at.map(|at| super::status::ago(Some(at), now));
                 let age = match (age, self.what) {
                     (None, _) => String::new(),
-                    (Some(age), WaitFor::Delivered) => format!(" (since {age})"),
-                    (Some(age), _) => format!(" (checked {age})"),
+                    (Some(age), WaitFor::Delivered | WaitFor::Rotated) => format!(" (since {age})"),
+                    (Some(age), WaitFor::Held) => format!(" (checked {age})"),
                 };
                 printer.answer(&format!("{}: {}{age}", one.subject, one.how));
             }

@@ -54,6 +54,16 @@ pub struct Outcome {
     pub faults: Vec<String>,
 }
 
+impl Outcome {
+    /// What the pass of another loop came to; `None`: it has nothing to look after.
+    fn came_to(&mut self, whose: &str, pass: Result<Option<PassReport>, StoreFault>) {
+        match pass {
+            Ok(report) => self.passes.extend(report),
+            Err(fault) => self.faults.push(format!("{whose}: {fault}")),
+        }
+    }
+}
+
 /// Makes one pass of everything on an open installation (H-24). The wish is put in force first. `me`: where
 /// other hosts may have loops on the same bus. Then each provider's lease is taken for the pass, and whoever
 /// has one is asked for it. Then what is to be delivered on this host is brought where it belongs, and what runs here is
@@ -117,21 +127,11 @@ pub async fn apply(
             (this_host, generation),
             told(),
         );
-        match delivered.await {
-            Ok(report) => pass.outcome.passes.extend(report),
-            Err(fault) => pass.outcome.faults.push(format!("delivery: {fault}")),
-        }
-        let moved = match rotating::one_pass(installation, &manifest, clock, pass_asked).await {
-            Ok(Some((report, moved))) => {
-                pass.outcome.passes.push(report);
-                moved
-            }
-            Ok(None) => false,
-            Err(fault) => {
-                pass.outcome.faults.push(format!("rotation: {fault}"));
-                false
-            }
-        };
+        pass.outcome.came_to("delivery", delivered.await);
+        let rotated = rotating::one_pass(installation, &manifest, clock, pass_asked).await;
+        let moved = matches!(&rotated, Ok(Some((_, true))));
+        let rotated = rotated.map(|one| one.map(|(report, _)| report));
+        pass.outcome.came_to("rotation", rotated);
         if !moved || pass.is_stopping() || step + 1 == STEPS {
             break;
         }
@@ -143,10 +143,8 @@ pub async fn apply(
     }
     let (mut outcome, built) = (pass.outcome, pass.built);
     let (with, to) = ((clock, scrubber), (this_host, generation));
-    match host::one_pass(installation, &manifest, with, to, pass_asked).await {
-        Ok(report) => outcome.passes.extend(report),
-        Err(fault) => outcome.faults.push(format!("host: {fault}")),
-    }
+    let hosted = host::one_pass(installation, &manifest, with, to, pass_asked).await;
+    outcome.came_to("host", hosted);
     fleet::publish_providers(bus, &current, &outcome.without_loop).await?;
     outcome.passes.sort_by(|a, b| a.name.cmp(&b.name));
     let mut owner = WishOwner::open(bus).await?;

@@ -8,17 +8,19 @@ use mesh_loops::delivery::decide::Asked;
 use mesh_loops::delivery::order::Order;
 use mesh_loops::delivery::record::Record;
 use mesh_loops::delivery::{Source, read_all};
+use mesh_loops::rotation::journal::Seat;
 use mesh_sdk::answer::Proof;
 use mesh_sdk::bus::{Bucket, Fault, Key};
 use mesh_sdk::decide::State;
 use mesh_sdk::harness::StoreFault;
-use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
+use mesh_sdk::{ConsumerName, Login, ProviderName, Secret, Time};
 use serde::Serialize;
 
 use super::applied::Applied;
 use crate::manifest::{Manifest, Needed, SecretSource};
 use crate::status::{self, Head, PictureFault, ProvisionView};
 use crate::wiring::installation::Installation;
+use crate::wiring::rotation::seats::seat_of;
 use crate::wiring::secrets::{Known, SecretsFault};
 use crate::wiring::shapes::{Standing, WishEntry};
 
@@ -81,7 +83,11 @@ impl Looking<'_> {
         let bus = self.installation.bus.as_ref();
         let mut found = BTreeMap::new();
         for one in status::read_one(bus, self.head, self.consumer, self.provider).await? {
-            found.insert(one.view.provider.clone(), one.view);
+            let login = self.login_in_use(&one.view.provider).await?;
+            // The other of two logins that take turns may rest, or be on its way out.
+            if login.is_none() || login == one.view.login {
+                found.insert(one.view.provider.clone(), one.view);
+            }
         }
         let mut names: BTreeSet<&ProviderName> = found.keys().collect();
         names.extend(self.needed().map(|needed| &needed.provider));
@@ -265,8 +271,15 @@ impl Looking<'_> {
     /// Why the wish in force is not the manifest's: whoever changed the manifest waits for what it asks for now.
     /// Where that cannot be told here, as with a password in a variable that only the daemon has, the wish counts.
     async fn not_in_force(&self, needed: &Needed) -> Result<Option<String>, AwaitFault> {
+        let secrets = &self.installation.secrets;
+        let of = (needed.provider.clone(), needed.consumer.clone());
+        let journal = secrets.journal(&of).await?;
+        let seat = journal
+            .as_ref()
+            .map_or(Seat::First, |journal| journal.in_use());
+        let seated = seat_of(needed, seat);
         let bus = self.installation.bus.as_ref();
-        let key = Key::of(&[needed.provider.as_str(), needed.consumer.as_str()]);
+        let key = Key::of(&[seated.provider.as_str(), seated.consumer.as_str()]);
         let entry = bus.get(Bucket::Wish, &key).await?;
         let parse = |entry: mesh_sdk::bus::Entry| {
             serde_json::from_slice::<WishEntry>(&entry.value)
@@ -280,30 +293,48 @@ impl Looking<'_> {
         if entry.standing == Standing::Refused {
             return Ok(None);
         }
-        if entry.login.as_ref() != Some(&needed.login) || entry.enabled != needed.enabled {
+        if entry.login.as_ref() != Some(&seated.login) || entry.enabled != seated.enabled {
             return not_yet();
         }
-        let secrets = &self.installation.secrets;
-        let password = match needed.given_password(self.source) {
-            Some(Ok(password)) => {
+        let current = secrets.current(&needed.provider, &needed.consumer).await?;
+        let password = match (needed.given_password(self.source), current) {
+            (Some(Ok(password)), _) => {
                 secrets.hide(&password);
                 password
             }
-            Some(Err(_)) => return Ok(None),
-            None => match secrets.current(&needed.provider, &needed.consumer).await? {
-                Known::Version(password) => password,
-                Known::Nothing | Known::Missing(_) => return Ok(None),
-            },
+            (None, Known::Version(password)) => password,
+            (Some(Err(_)), _) | (None, Known::Nothing | Known::Missing(_)) => return Ok(None),
         };
+        let beside = match journal.as_ref().and_then(|journal| journal.beside()) {
+            Some(held) => secrets.open_held(&needed.provider, held).await?,
+            None => Known::Nothing,
+        };
+        let mut seconds = vec![None];
+        if let Known::Version(other) = beside {
+            seconds.push(Some(other));
+        }
         // A person may have said that it is to be taken over exactly, which the manifest does not say.
-        let mut asked = [false, true].into_iter().map(|exact| {
-            let needed = needed.adopting(exact);
-            needed.wish(Some(password.clone()), self.key()).digest()
-        });
+        let asks = |exact: bool, second: &Option<Secret>| {
+            let wish = seated.adopting(exact);
+            wish.wish_beside(Some(password.clone()), second.clone(), self.key())
+                .digest()
+        };
+        let both = seconds.iter();
+        let mut asked = both.flat_map(|second| [asks(false, second), asks(true, second)]);
         match asked.any(|digest| Some(digest) == entry.digest) {
             true => Ok(None),
             false => not_yet(),
         }
+    }
+
+    /// Which of two logins that take turns is in use; none where none ever took turns.
+    async fn login_in_use(&self, provider: &ProviderName) -> Result<Option<Login>, AwaitFault> {
+        let of = (provider.clone(), self.consumer.clone());
+        let journal = self.installation.secrets.journal(&of).await?;
+        let needed = self.needed().find(|needed| needed.provider == *provider);
+        Ok(journal
+            .zip(needed)
+            .map(|(journal, needed)| seat_of(needed, journal.in_use()).login))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rotation in the program: [`seats`] makes of a journal what is asked for, [`held`] opens what it names, [`source`]
-//! tells the loop what is seen, [`rotating`] runs it.
+//! tells the loop what is seen, [`rotating`] runs it, [`awaited`] says whether it is over.
 //!
 //! It runs in the process that puts the wish in force: what it changes is the wish.
 
+pub mod awaited;
 pub mod held;
 pub mod rotating;
 pub mod seats;
