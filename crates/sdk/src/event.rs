@@ -93,8 +93,7 @@ impl EventKind {
             | EventKind::SwitchedOn
             | EventKind::Delivered
             | EventKind::Told
-            | EventKind::Restarted
-            | EventKind::Promoted => Effect::Repairs,
+            | EventKind::Restarted => Effect::Repairs,
             EventKind::SwitchedOff | EventKind::Dropped => Effect::TakesAway,
             EventKind::Adopted
             | EventKind::Unknown
@@ -112,6 +111,7 @@ impl EventKind {
             | EventKind::Word
             | EventKind::Task
             | EventKind::Rotating
+            | EventKind::Promoted
             | EventKind::Rotated
             | EventKind::Purged => Effect::None,
         }
