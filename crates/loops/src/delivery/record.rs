@@ -133,10 +133,11 @@ impl Record {
         let wanted = self.wanted.as_ref().map(|since| &since.version);
         self.retired || wanted.is_some() && wanted == version(&self.acknowledged)
     }
-    /// Whether the consumer is known to have this provider's password of that turn, or a later one.
+    /// Whether the consumer is known to have this provider's password of that turn, or a later one. What is not
+    /// asked for any more, or not yet again, says nothing of that.
     pub fn has_turn(&self, provider: &ProviderName, turn: u64) -> bool {
         let carries = self.turns.get(provider).copied().unwrap_or(0);
-        self.is_settled() && self.waits.is_none() && carries >= turn
+        !self.retired && self.is_settled() && self.waits.is_none() && carries >= turn
     }
     /// Since when something is outstanding: a version that the consumer has not got, or the credentials.
     pub fn outstanding_since(&self) -> Option<Time> {
@@ -153,4 +154,33 @@ impl Record {
 /// The version in a field.
 pub(super) fn version(since: &Option<Since>) -> Option<&Version> {
     since.as_ref().map(|since| &since.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A daemon that starts could make its first pass before it knew what was asked for: everything was taken for
+    /// retired, and a rotation took that for taken up.
+    #[test]
+    fn r3_a_place_that_is_not_asked_for_has_no_turn() {
+        let name = ConsumerName::new("web").expect("name");
+        let provider = ProviderName::new("cache").expect("name");
+        let mut record = Record::new(name, "here".to_owned(), "file /web.env".to_owned());
+        let since = |text: &str| {
+            Some(Since {
+                version: Version(text.to_owned()),
+                at: Time::default(),
+            })
+        };
+        record.wanted = since("two");
+        record.acknowledged = since("one");
+        record.turns.insert(provider.clone(), 1);
+        assert!(!record.has_turn(&provider, 1));
+        record.retired = true;
+        assert!(record.is_settled() && !record.has_turn(&provider, 1));
+        record.retired = false;
+        record.acknowledged = since("two");
+        assert!(record.has_turn(&provider, 1) && !record.has_turn(&provider, 2));
+    }
 }

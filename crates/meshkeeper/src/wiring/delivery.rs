@@ -171,10 +171,12 @@ impl Delivering {
             Some(running) => running,
             None => {
                 let parts = parts(installation, Arc::clone(manifest), with.clone(), &self.host);
-                let delivery = Delivery::open(parts).await?;
+                let mut delivery = Delivery::open(parts).await?;
                 if orders.is_empty() && delivery.records().next().is_none() {
                     return Ok(());
                 }
+                // Its first pass begins at once, and must not find that nothing is asked for.
+                delivery.set_orders(orders, generation);
                 for observer in observers {
                     observer.opened(skeleton::Loop::name(&delivery), delivery.pulse());
                 }
@@ -182,7 +184,8 @@ impl Delivering {
                 let stop = CancellationToken::new();
                 let running = skeleton::run(delivery, with.0, PERIOD, inbox, stop.clone());
                 let task = tokio::spawn(running);
-                self.running.insert(Running { door, stop, task })
+                self.running = Some(Running { door, stop, task });
+                return Ok(());
             }
         };
         // A loop that stopped hears nothing more; whoever stopped it knows.

@@ -168,10 +168,12 @@ impl Hosting {
             Some(running) => running,
             None => {
                 let parts = parts(installation, manifest, with.clone(), &self.host, WINDOW);
-                let this = Host::open(parts).await?;
+                let mut this = Host::open(parts).await?;
                 if orders.is_empty() && this.records().next().is_none() {
                     return Ok(());
                 }
+                // Its first pass begins at once, and must not find that nothing is asked for.
+                this.set_orders(orders, generation);
                 let (door, inbox) = mpsc::channel(DOOR);
                 let stop = CancellationToken::new();
                 let brought = Key::of(&["delivery", &self.host]);
@@ -179,12 +181,13 @@ impl Hosting {
                 let hints = tokio::spawn(hint(watch, door.clone()));
                 let running = skeleton::run(this, with.0, PERIOD, inbox, stop.clone());
                 let task = tokio::spawn(running);
-                self.running.insert(Running {
+                self.running = Some(Running {
                     door,
                     stop,
                     task,
                     hints,
-                })
+                });
+                return Ok(());
             }
         };
         // A loop that stopped hears nothing more; whoever stopped it knows.

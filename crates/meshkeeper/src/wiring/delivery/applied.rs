@@ -55,11 +55,21 @@ impl Applied {
         if !needed.enabled {
             return Ok(Has::SwitchedOff);
         }
-        let known = match self
-            .secrets
-            .current(&needed.provider, &needed.consumer)
-            .await
+        let of = (needed.provider.clone(), needed.consumer.clone());
+        // Read once: a password never goes with the turn of the one that follows it.
+        let journal = match self.secrets.journal(&of).await {
+            Ok(journal) => journal,
+            Err(SecretsFault::Bus(fault)) => return Err(fault),
+            Err(fault) => return Ok(Has::Nothing(fault.to_string())),
+        };
+        let known = match journal
+            .as_ref()
+            .and_then(|journal| journal.current.as_ref())
         {
+            Some(held) => self.secrets.open_held(&of.0, held).await,
+            None => self.secrets.current(&of.0, &of.1).await,
+        };
+        let known = match known {
             Ok(known) => known,
             Err(SecretsFault::Bus(fault)) => return Err(fault),
             Err(fault) => {
@@ -77,12 +87,6 @@ impl Applied {
         };
         let Some(text) = password.expose_str().map(str::to_owned) else {
             return nothing("its password is not UTF-8");
-        };
-        let of = (needed.provider.clone(), needed.consumer.clone());
-        let journal = match self.secrets.journal(&of).await {
-            Ok(journal) => journal,
-            Err(SecretsFault::Bus(fault)) => return Err(fault),
-            Err(fault) => return Ok(Has::Nothing(fault.to_string())),
         };
         let turn = journal.as_ref().map_or(0, |journal| journal.turn);
         let seated = journal
