@@ -112,15 +112,8 @@ pub(super) async fn loops(
             Some(_) => "running",
         };
         let view = LoopView {
-            name,
-            class: "delivery".to_owned(),
-            state,
-            last_pass: record.last_pass,
-            next_pass,
-            server: String::new(),
-            summary: record.summary,
-            asked: true,
             host: shared.then_some(host),
+            ..LoopView::of_owner(&record, name, state, next_pass)
         };
         loops.push((view, Some(record)));
     }

@@ -13,7 +13,7 @@ use mesh_sdk::answer::Proof;
 use mesh_sdk::bus::Fault;
 use mesh_sdk::condition::{Condition, Severity, Status as Stands};
 use mesh_sdk::decide::{State, Strangers, Summary};
-use mesh_sdk::harness::StoreFault;
+use mesh_sdk::harness::{LoopRecord, StoreFault};
 use mesh_sdk::{ConsumerName, Login, ProviderName, Time};
 use serde::Serialize;
 
@@ -85,6 +85,28 @@ pub struct LoopView {
     /// The host that has it, where several share the bus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+}
+
+impl LoopView {
+    /// A loop that asks no server: delivery, the host, rotation. `next_pass`: none without a daemon.
+    fn of_owner(
+        record: &LoopRecord,
+        name: String,
+        state: &'static str,
+        next_pass: Option<Time>,
+    ) -> Self {
+        Self {
+            name,
+            class: record.class.clone(),
+            state,
+            last_pass: record.last_pass,
+            next_pass,
+            server: String::new(),
+            summary: record.summary,
+            asked: true,
+            host: None,
+        }
+    }
 }
 
 /// A consumer of a provider.

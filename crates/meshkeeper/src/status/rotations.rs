@@ -103,16 +103,6 @@ pub(super) async fn the_loop(
         Some(at) if now > at + PERIOD * 2 => "late",
         Some(_) => "running",
     };
-    let view = LoopView {
-        name: NAME.to_owned(),
-        class: NAME.to_owned(),
-        state,
-        last_pass: found.last_pass,
-        next_pass,
-        server: String::new(),
-        summary: found.summary,
-        asked: true,
-        host: None,
-    };
+    let view = LoopView::of_owner(&found, NAME.to_owned(), state, next_pass);
     Ok(Some((view, Some(found))))
 }
