@@ -30,7 +30,7 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let runtime = Runtime::new().expect("runtime");
         let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
         let server = runtime.block_on(start).expect("PostgreSQL");

@@ -15,6 +15,7 @@ mod logins;
 mod mesh;
 mod refusing;
 mod servers;
+mod split;
 mod wiped;
 
 /// The stream of the buckets.
