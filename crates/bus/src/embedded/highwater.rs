@@ -69,6 +69,23 @@ pub(super) fn write(folder: &Path, mark: &HighWater) -> io::Result<()> {
     files::write_whole(&path(folder), &bytes)
 }
 
+/// Says that this installation used the folder, if neither a store nor a mark lies there: the store that is
+/// begun next is then one that was wiped, and nobody counts as new on it (B-6, H-22). Its last epoch is not
+/// known.
+pub fn remind(folder: &Path, installation: &str) -> Result<(), Fault> {
+    let missing = matches!(read(folder).map_err(|e| io_fault(&e))?, Seen::Missing);
+    if !missing || folder.join(super::FILE).exists() {
+        return Ok(());
+    }
+    let mark = HighWater {
+        installation: installation.to_owned(),
+        epoch: 1,
+        reached: 1,
+        reserved: 1,
+    };
+    write(folder, &mark).map_err(|e| io_fault(&e))
+}
+
 /// What the high-water mark must say before a commit.
 pub(super) struct Edge<'a> {
     /// The installation.

@@ -30,7 +30,7 @@ use crate::worker::Worker;
 use engine::{Counts, Engine, Gauge, Job};
 use schema::SCHEMA;
 
-pub use highwater::Replaced;
+pub use highwater::{Replaced, remind};
 pub use peek::Glimpse;
 
 /// The store's file in the data folder.

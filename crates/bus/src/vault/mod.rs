@@ -42,6 +42,7 @@ pub struct SealedVault {
     keys: Arc<Keys>,
     reads: Arc<Reads>,
     writer: Option<Worker<Job>>,
+    installation: Option<String>,
 }
 
 /// One secret out of many.
@@ -66,6 +67,7 @@ impl SealedVault {
         let (file, key_path) = (folder.join(FILE), source.path(folder));
         let mut conn = sqlite::open_writer(&file, store::SCHEMA).map_err(open_fault)?;
         let keys = settle(&mut conn, &key_path, source.may_make())?;
+        let installation = store::installation(&conn).map_err(|e| sql_fault(&e))?;
         let io = |e| fault(sqlite::file_trouble(&e));
         let identity = Identity::of(&file).map_err(io)?;
         let reads = Arc::new(Reads::beside(&file, identity));
@@ -80,6 +82,7 @@ impl SealedVault {
             keys: Arc::new(keys),
             reads,
             writer: Some(worker),
+            installation,
         })
     }
 
@@ -90,16 +93,16 @@ impl SealedVault {
         let sealed_by = reads.read(|conn| {
             let schema = sqlite::schema_of(conn)?;
             if schema > store::SCHEMA {
-                return Ok((schema, None));
+                return Ok((schema, None, None));
             }
-            store::key_id(conn).map(|id| (schema, id))
+            Ok((schema, store::key_id(conn)?, store::installation(conn)?))
         });
-        let sealed_by = match sealed_by.map_err(fault)? {
-            Some((schema, _)) if schema > store::SCHEMA => {
+        let (sealed_by, installation) = match sealed_by.map_err(fault)? {
+            Some((schema, ..)) if schema > store::SCHEMA => {
                 return Err(open_fault(OpenFault::Newer(schema)));
             }
-            Some((_, id)) => id,
-            None => None,
+            Some((_, id, installation)) => (id, installation),
+            None => (None, None),
         };
         let Some(keys) = fitting(key::read(&key_path)?, sealed_by.as_deref(), &key_path)? else {
             return Ok(None);
@@ -108,6 +111,7 @@ impl SealedVault {
             keys: Arc::new(keys),
             reads: Arc::new(reads),
             writer: None,
+            installation,
         }))
     }
 
@@ -124,6 +128,29 @@ impl SealedVault {
     pub fn key_name(&self) -> String {
         let bytes = self.keys.id().iter();
         bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The installation's id as it was kept here when the store was opened ([`Self::belong`]).
+    pub fn installation(&self) -> Option<&str> {
+        self.installation.as_deref()
+    }
+
+    /// Keeps the installation's id beside its secrets, so that a copy of key and store still says whose
+    /// marks those on the backends are (H-18). Writes nothing where it is kept already.
+    pub async fn belong(&self, installation: &str) -> Result<(), VaultFault> {
+        if self.installation() == Some(installation) {
+            return Ok(());
+        }
+        let (reply, answer) = oneshot::channel();
+        let installation = installation.to_owned();
+        self.ask(
+            Job::Belong {
+                installation,
+                reply,
+            },
+            answer,
+        )
+        .await
     }
 
     /// Keeps many secrets with one synced commit, all or none; their ids in the same order.

@@ -56,6 +56,38 @@ pub(super) fn begin(conn: &Connection, key_id: &[u8]) -> rusqlite::Result<()> {
     conn.pragma_update(None, "user_version", SCHEMA)
 }
 
+/// The installation's id, if it was kept here. Stores from before it was kept have no such table.
+pub(super) fn installation(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    let there = conn
+        .query_row(
+            "SELECT 1 FROM sqlite_schema WHERE name = 'installation'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()?;
+    if there.is_none() {
+        return Ok(None);
+    }
+    conn.query_row("SELECT id FROM installation", [], |row| row.get(0))
+        .optional()
+}
+
+/// Keeps the installation's id in place of any other. A table beside those of the schema, which programs
+/// that do not know it leave alone.
+fn keep_installation(conn: &Connection, id: &str) -> rusqlite::Result<()> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS installation (
+            one INTEGER PRIMARY KEY CHECK (one = 1),
+            id  TEXT NOT NULL
+        ) STRICT;",
+    )?;
+    conn.execute(
+        "INSERT OR REPLACE INTO installation (one, id) VALUES (1, ?1)",
+        [id],
+    )
+    .map(drop)
+}
+
 /// One sealed secret, as it lies in the store.
 pub(super) struct Row {
     pub(super) provider: String,
@@ -134,6 +166,11 @@ pub(super) enum Job {
         row: Row,
         reply: oneshot::Sender<Result<(), VaultFault>>,
     },
+    /// Keeps the installation's id.
+    Belong {
+        installation: String,
+        reply: oneshot::Sender<Result<(), VaultFault>>,
+    },
 }
 
 impl Job {
@@ -141,7 +178,7 @@ impl Job {
     fn bytes(&self) -> usize {
         match self {
             Job::Keep { rows, .. } => rows.iter().map(|row| 256 + row.envelope.len()).sum(),
-            Job::Discard { .. } => 256,
+            Job::Discard { .. } | Job::Belong { .. } => 256,
         }
     }
 }
@@ -162,7 +199,8 @@ impl Work for Writer {
         let done = self.commit(&jobs);
         self.logged += PAGES + jobs.iter().map(Job::bytes).sum::<usize>();
         for job in jobs {
-            let (Job::Keep { reply, .. } | Job::Discard { reply, .. }) = job;
+            let (Job::Keep { reply, .. } | Job::Discard { reply, .. } | Job::Belong { reply, .. }) =
+                job;
             // A caller that went away needs no answer.
             let _ = reply.send(done.clone());
         }
@@ -205,6 +243,7 @@ fn carry_out(conn: &Connection, job: &Job) -> rusqlite::Result<()> {
             )?
             .execute(params![row.id, row.provider, row.consumer])?;
         }
+        Job::Belong { installation, .. } => keep_installation(conn, installation)?,
     }
     Ok(())
 }

@@ -366,6 +366,27 @@ async fn s3_marks_and_digests_have_keys_of_their_own_that_last() {
 }
 
 #[tokio::test]
+async fn h18_the_installations_id_lies_beside_its_secrets() {
+    let folder = tempfile::tempdir().expect("folder");
+    let vault = open(folder.path());
+    assert_eq!(vault.installation(), None);
+    vault.belong("inst1").await.expect("kept");
+    drop(vault);
+    let before = contents(folder.path());
+    let vault = open(folder.path());
+    assert_eq!(vault.installation(), Some("inst1"));
+    vault.belong("inst1").await.expect("again");
+    drop(vault);
+    assert_eq!(contents(folder.path()), before, "again changes nothing");
+    let look = SealedVault::open_read_only(folder.path(), &KeySource::Folder);
+    let look = look.expect("look").expect("it is there");
+    assert_eq!(look.installation(), Some("inst1"));
+    assert!(look.belong("inst2").await.is_err(), "only for reading");
+    open(folder.path()).belong("inst2").await.expect("kept");
+    assert_eq!(open(folder.path()).installation(), Some("inst2"));
+}
+
+#[tokio::test]
 async fn s7_reading_only_makes_nothing_and_reads_everything() {
     let folder = tempfile::tempdir().expect("folder");
     let data = folder.path().join("data");

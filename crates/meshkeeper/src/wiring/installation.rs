@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mesh_bus::claim::{self, Ask, Lease};
-use mesh_bus::embedded::{EmbeddedBus, Found, Glimpse, Settings};
+use mesh_bus::embedded::{self, EmbeddedBus, Found, Glimpse, Settings};
 use mesh_bus::jetstream::{self, OpenFault, Opened, Role};
 use mesh_bus::vault::{KeySource, SealedVault};
 use mesh_bus::{JetstreamBus, mint};
@@ -222,7 +222,9 @@ impl Installation {
     ) -> Result<Self, InstallationFault> {
         let (nats, installation) = match choose(folder, wanted)? {
             Chosen::Nats(nats, installation) => (nats, installation),
-            Chosen::Embedded => return Self::open_embedded(folder, mesh, clock, scrubber),
+            Chosen::Embedded => {
+                return Self::open_embedded(folder, mesh, clock, scrubber).await;
+            }
         };
         let vault = joined_vault(folder)?;
         let link = link(&nats, mesh.as_str(), Role::Loops, &Machine, &scrubber)
@@ -237,21 +239,30 @@ impl Installation {
             Err(fault) => return Err(InstallationFault::Nats(fault.into())),
         }
         Memory::of(mesh.as_str(), &installation, &nats).keep(folder)?;
+        vault
+            .belong(&installation)
+            .await
+            .map_err(in_vault(folder))?;
         Ok(Self::of_nats(folder, mesh, opened, vault, scrubber))
     }
 
-    fn open_embedded(
+    async fn open_embedded(
         folder: &Path,
         mesh: &MeshId,
         clock: Clock,
         scrubber: Arc<Scrubber>,
     ) -> Result<Self, InstallationFault> {
+        let vault = SealedVault::open(folder, &KeySource::Folder).map_err(in_vault(folder))?;
+        if let Some(id) = vault.installation() {
+            embedded::remind(folder, id).map_err(in_store(folder))?;
+        }
         let settings = Settings {
-            installation: id_for(folder)?,
+            installation: id_for(folder, vault.installation())?,
             clock,
         };
-        let vault = SealedVault::open(folder, &KeySource::Folder).map_err(in_vault(folder))?;
         let opened = EmbeddedBus::open(folder, &settings).map_err(in_store(folder))?;
+        let belonging = vault.belong(opened.bus.installation()).await;
+        belonging.map_err(in_vault(folder))?;
         Ok(Self::of_embedded(
             folder,
             mesh,
@@ -540,10 +551,12 @@ pub(super) fn in_vault(folder: &Path) -> impl Fn(VaultFault) -> InstallationFaul
     }
 }
 
-/// The id of an embedded store that is made now: that of the bus which the folder used, or a new one.
-fn id_for(folder: &Path) -> Result<String, InstallationFault> {
-    match jetstream::installation_of(folder) {
-        Ok(Some(id)) => Ok(id),
+/// The id of a store that is made now: that of the bus which the folder used, that which lies beside its
+/// secrets (decision 0150), or a new one.
+pub(super) fn id_for(folder: &Path, kept: Option<&str>) -> Result<String, InstallationFault> {
+    match (jetstream::installation_of(folder), kept) {
+        (Ok(Some(id)), _) => Ok(id),
+        (_, Some(id)) => Ok(id.to_owned()),
         _ => new_id(),
     }
 }

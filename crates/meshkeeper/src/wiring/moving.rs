@@ -18,8 +18,8 @@ use mesh_sdk::scrub::Scrubber;
 
 use super::claimed::Claimed;
 use super::installation::{
-    Chosen, Claim, Claiming, Holder, InstallationFault, choose, has_own_store, in_store, in_vault,
-    joined_vault, new_id, other_key,
+    Chosen, Claim, Claiming, Holder, InstallationFault, choose, has_own_store, id_for, in_store,
+    in_vault, joined_vault, other_key,
 };
 use super::keyname::{self, Agreed};
 use super::link::link;
@@ -125,18 +125,18 @@ impl Mover<'_> {
         let link = self.link(login, Role::Bootstrap)?;
         let known = self.installation()?;
         let begins = known.is_none() || Memory::read(self.folder)?.is_some();
+        let vault = SealedVault::open(self.folder, &KeySource::Folder);
+        let vault = vault.map_err(in_vault(self.folder))?;
         let installation = match known {
             Some(id) => id,
             None => match jetstream::owner(&link, self.mesh()).await? {
-                None => new_id()?,
+                None => id_for(self.folder, vault.installation())?,
                 Some(installation) => {
                     let mesh = self.mesh().to_owned();
                     return Err(MoveFault::InUse { mesh, installation });
                 }
             },
         };
-        let vault = SealedVault::open(self.folder, &KeySource::Folder);
-        let vault = vault.map_err(in_vault(self.folder))?;
         if begins {
             // Before anything is made there: after a crash the same installation goes on.
             Memory::of(self.mesh(), &installation, nats).keep(self.folder)?;
@@ -228,7 +228,12 @@ impl Mover<'_> {
         let comes_back = Memory::read(self.folder)?.is_some();
         let installation = match self.installation()? {
             Some(id) => id,
-            None => new_id()?,
+            None => {
+                let vault = SealedVault::open_read_only(self.folder, &KeySource::Folder);
+                let vault = vault.map_err(in_vault(self.folder))?;
+                let kept = vault.as_ref().and_then(SealedVault::installation);
+                id_for(self.folder, kept)?
+            }
         };
         if comes_back {
             self.set_aside()?;

@@ -34,6 +34,8 @@ pub fn declared() -> Declared {
         ConditionType::TlsUnverified,
         ConditionType::ProviderGone,
         ConditionType::BusReplaced,
+        // A provider whose records cannot be read has no loop that could tell it.
+        ConditionType::LookUnknown,
     ];
     Declared {
         class: OWNER,

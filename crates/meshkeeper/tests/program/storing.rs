@@ -95,6 +95,27 @@ fn b6_a_wiped_bus_removes_and_mints_nothing_and_is_told() {
     assert_eq!(redis.writes(), writes);
 }
 
+/// What a backup needs: the key, the sealed passwords and the manifest (decision 0150).
+#[test]
+fn h18_key_and_passwords_alone_say_whose_the_logins_are() {
+    let (lab, redis, before) = applied();
+    let writes = redis.writes();
+    remove(&lab.data(), "mesh.db");
+    remove(&lab.data(), "epoch.json");
+    let ran = lab.mesh(&["apply"]);
+    let told = lab.conditions();
+    let taken = |told: &String| told.starts_with("LoginTaken");
+    assert!(!told.iter().any(taken), "{told:?}: {ran:#?}");
+    assert_eq!(redis.writes(), writes, "everything was adopted: {ran:#?}");
+    assert!(
+        told.contains(&"BusReplaced store".to_owned()),
+        "{told:?}: {ran:#?}"
+    );
+    assert_eq!(passwords(&lab), before);
+    comes_to_rest(&lab, &redis, &before);
+    assert_eq!(redis.writes(), writes, "again changes nothing");
+}
+
 #[test]
 fn b6_a_wiped_bus_takes_nobody_for_new_in_that_run() {
     let (lab, redis, before) = applied();

@@ -153,7 +153,7 @@ impl Core {
         }
         let mut push =
             |kind, reason, message| facts.push(Fact::at_once(kind, name, reason, message));
-        if !wanted.enabled && !slot.consumer.is_canary() {
+        if !wanted.enabled && !slot.consumer.is_canary() && !self.rests(slot) {
             let message = format!("`{}` is kept switched off", record.login);
             push(T::DisabledOnPurpose, Reason::AsDeclared, message);
         }

@@ -35,6 +35,12 @@ impl Core {
         self.kept.contains(consumer)
             || consumer.is_second() && self.kept.contains(&consumer.first())
     }
+    /// Whether this login is off because it is the other one's turn: nobody switched its consumer off.
+    pub(super) fn rests(&self, slot: &Slot) -> bool {
+        let is_on = |i: usize| self.slots[i].wanted.as_ref().is_some_and(|w| w.enabled);
+        let off = slot.wanted.as_ref().is_some_and(|wanted| !wanted.enabled);
+        off && self.seats(&slot.consumer).any(is_on)
+    }
     /// Whether one of this consumer's logins is well, or none is asked for.
     pub(super) fn is_well(&self, consumer: &ConsumerName) -> bool {
         let mut asked = self.seats(consumer).map(|i| &self.slots[i]);

@@ -44,6 +44,36 @@ fn r3_two_logins_in_turn_are_both_asked_for_and_nobody_leaves() {
     rig.again_changes_nothing();
 }
 
+/// Switches some off, as the wish says it, and lets them come to rest.
+fn switch_off(rig: &mut Rig, which: &[&str], version: u8) {
+    for seat in which {
+        rig.change(seat, |w| {
+            w.enabled = false;
+            w.digest = digest(version);
+        });
+        rig.says(seat, lost(Difference::Enabled));
+    }
+    rig.next();
+    for seat in which {
+        rig.says(seat, held());
+    }
+    rig.next();
+}
+
+#[test]
+fn h25_a_login_that_rests_was_switched_off_by_nobody() {
+    for seat in ["web", "web__b"] {
+        let mut rig = turning();
+        switch_off(&mut rig, &[seat], 2);
+        assert_eq!(rig.state(seat), State::Disabled, "{seat}");
+        assert_eq!(rig.next().kinds(), [], "{seat}");
+        // A person switches the consumer off, and with it the login whose turn it is.
+        switch_off(&mut rig, &["web", "web__b"], 3);
+        let both = [ConditionType::DisabledOnPurpose; 2];
+        assert_eq!(rig.next().kinds(), both, "{seat}");
+    }
+}
+
 #[test]
 fn r3_the_login_of_a_seat_that_is_named_no_more_is_superseded_until_it_is_retired() {
     for (gone, stays) in [("web", "web__b"), ("web__b", "web")] {
