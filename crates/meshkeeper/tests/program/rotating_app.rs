@@ -1,4 +1,4 @@
-//! An app that logs in each 100 ms loses not one login, whatever is rotated, restarted or killed meanwhile (R-3, O-32).
+//! An app that logs in each 100 ms loses not one login, whatever is rotated, restarted or killed meanwhile.
 //!
 //! It is a well-made one: it reads its env file anew for each login, and tells its hook when none is under way that began
 //! with what was there before. A refused password is a lost login. A server that is not reachable while the test restarts
@@ -123,7 +123,7 @@ fn finished(lab: &Lab) -> Option<u64> {
 }
 
 #[test]
-fn r3_o32_an_app_loses_no_login_over_20_rotations_5_restarts_of_redis_and_3_deaths_of_the_daemon() {
+fn r3_an_app_loses_no_login_over_20_rotations_5_restarts_of_redis_and_3_deaths_of_the_daemon() {
     let (lab, mut redis) = (Lab::new(), Redis::with_aclfile());
     let (env, lock) = (lab.path().join("web.env"), lab.write("web.lock", ""));
     let text = cache(&redis, "verify_every = \"1s\"", ["web"]);
