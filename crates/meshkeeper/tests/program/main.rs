@@ -42,6 +42,7 @@ mod replacing;
 mod restarting;
 mod reverse;
 mod rotating;
+mod rotating_app;
 mod serving;
 mod shared;
 mod sharing;
