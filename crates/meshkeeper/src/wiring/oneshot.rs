@@ -130,7 +130,9 @@ pub async fn apply(
         pass.outcome.came_to("delivery", delivered.await);
         let rotated = rotating::one_pass(installation, &manifest, clock, pass_asked).await;
         let moved = matches!(&rotated, Ok(Some((_, true))));
-        let rotated = rotated.map(|one| one.map(|(report, _)| report));
+        // It asks no server: where it makes no step and nothing failed there is nothing to tell of its pass.
+        let tells = |one: &(PassReport, bool)| one.1 || one.0.summary.failed > 0;
+        let rotated = rotated.map(|one| one.filter(tells).map(|(report, _)| report));
         pass.outcome.came_to("rotation", rotated);
         if !moved || pass.is_stopping() || step + 1 == STEPS {
             break;
