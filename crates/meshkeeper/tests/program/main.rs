@@ -43,6 +43,7 @@ mod restarting;
 mod reverse;
 mod rotating;
 mod rotating_app;
+mod rotating_killed;
 mod serving;
 mod shared;
 mod sharing;
