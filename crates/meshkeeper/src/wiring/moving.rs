@@ -125,17 +125,18 @@ impl Mover<'_> {
         let link = self.link(login, Role::Bootstrap)?;
         let known = self.installation()?;
         let begins = known.is_none() || Memory::read(self.folder)?.is_some();
+        // Nothing is made in the folder, no key either, for a bus that is another installation's.
+        if known.is_none()
+            && let Some(installation) = jetstream::owner(&link, self.mesh()).await?
+        {
+            let mesh = self.mesh().to_owned();
+            return Err(MoveFault::InUse { mesh, installation });
+        }
         let vault = SealedVault::open(self.folder, &KeySource::Folder);
         let vault = vault.map_err(in_vault(self.folder))?;
         let installation = match known {
             Some(id) => id,
-            None => match jetstream::owner(&link, self.mesh()).await? {
-                None => id_for(self.folder, vault.installation())?,
-                Some(installation) => {
-                    let mesh = self.mesh().to_owned();
-                    return Err(MoveFault::InUse { mesh, installation });
-                }
-            },
+            None => id_for(self.folder, vault.installation())?,
         };
         if begins {
             // Before anything is made there: after a crash the same installation goes on.

@@ -131,7 +131,8 @@ fn h6_a_container_is_planned_made_and_restarted_once_for_the_right_reason() {
     lab.mesh(&["explain", "web"])
         .ends(0)
         .says("container web made: vanished")
-        .says("← delivery to env_file in/web.env");
+        .says("← delivery to env_file ")
+        .says("in/web.env");
     lab.mesh(&["loops"]).ends(0).says("host/");
     assert_eq!(restarts(&lab), 4);
     let everything = format!("{:?}{}", lab.status(), engine.run(&["inspect", "web"]));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -177,6 +178,18 @@ fn manifest(redis: &Redis, passwords: usize, extra: &str) -> String {
     text
 }
 
+/// Every file of a folder, in its folders too.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("folder");
+    let paths = entries.map(|entry| entry.expect("entry").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files_in(&path),
+            false => vec![path],
+        })
+        .collect()
+}
+
 #[test]
 fn s2_no_password_is_written_anywhere_but_where_it_was_asked_for() {
     let mut lab = Lab::new();
@@ -303,13 +316,8 @@ fn s2_no_password_is_written_anywhere_but_where_it_was_asked_for() {
     let ran = up.stop().ends(0);
     all.add("the daemon's stdout", ran.out);
     all.add("the daemon's log", ran.err);
-    for entry in fs::read_dir(lab.data()).expect("data") {
-        let path = entry.expect("entry").path();
-        let name = path
-            .file_name()
-            .expect("name")
-            .to_string_lossy()
-            .into_owned();
+    for path in files_in(&lab.data()) {
+        let name = path.strip_prefix(lab.data()).expect("within").display();
         all.add(format!("data/{name}"), fs::read(&path).expect("file"));
     }
     all.add("MONITOR", told.lock().expect("kept").as_slice());
