@@ -10,8 +10,16 @@ setup_bare() {
         command -v mmdebstrap >/dev/null 2>&1 || apt_install "the bare Debian that the package is tried in" mmdebstrap
         say "making a bare Debian in .servers (the package is tried in it)"
         mkdir -p "$SERVERS"
+        # From where this machine has its own packages.
+        local file from=()
+        for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+            if [ -s "$file" ]; then
+                from=("$file")
+                break
+            fi
+        done
         mmdebstrap --quiet --variant=apt --include=systemd,systemd-sysv bookworm \
-            "$SERVERS/bare-root.part.tar" http://deb.debian.org/debian >&2 || fail "mmdebstrap could not make it"
+            "$SERVERS/bare-root.part.tar" "${from[@]}" >&2 || fail "mmdebstrap could not make it"
         mv "$SERVERS/bare-root.part.tar" "$SERVERS/bare-root.tar"
     fi
     READY+=("bare Debian")
