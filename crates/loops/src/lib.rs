@@ -4,7 +4,9 @@
 //! the containers and systemd units that use them; [`rotation`] gives a consumer another password without a moment
 //! in which it has none that works.
 
+pub mod brake;
 pub mod delivery;
 pub mod host;
+mod owner;
 pub mod rotation;
 mod store;

@@ -1,10 +1,9 @@
-//! What a loop of a host keeps on the bus: records, history, its beat.
+//! What a loop of a host remembers on the bus: a record of each of its things.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
-use mesh_sdk::event::Event;
-use mesh_sdk::harness::{LoopRecord, StoreFault};
+use mesh_sdk::harness::StoreFault;
 use mesh_sdk::mark::keyed;
 use mesh_sdk::{ConsumerName, Secret};
 use serde::Serialize;
@@ -14,6 +13,8 @@ use serde::de::DeserializeOwned;
 pub(crate) trait Kept: Serialize + DeserializeOwned + Clone + PartialEq {
     /// The class of its loop, the first part of its keys: `delivery`.
     const CLASS: &'static str;
+    /// It is asked for no more. Answers whose it was and what, the first time.
+    fn leaves(&mut self) -> Option<(ConsumerName, String)>;
 }
 
 /// A record, and what of it is on the bus.
@@ -65,6 +66,17 @@ pub(crate) async fn read_all<R: Kept>(bus: &dyn Bus) -> Result<Vec<R>, StoreFaul
     listed.entries.iter().map(parsed).collect()
 }
 
+/// Notes which are asked for no more: they stay as they are (law 3). Answers those of which that is new.
+pub(crate) fn left<R: Kept>(
+    all: &mut BTreeMap<Key, Stored<R>>,
+    asked: &BTreeSet<Key>,
+) -> Vec<(ConsumerName, String)> {
+    let others = all.iter_mut().filter(|(key, _)| !asked.contains(key));
+    others
+        .filter_map(|(_, stored)| stored.record.leaves())
+        .collect()
+}
+
 /// Writes the records that changed; none in the steady state.
 pub(crate) async fn save<R: Kept>(
     bus: &dyn Bus,
@@ -105,39 +117,6 @@ pub(crate) async fn save<R: Kept>(
         stored.on_the_bus = Some((rev, stored.record.clone()));
     }
     Ok(())
-}
-
-/// Puts lines into the history. They wait if it cannot be written.
-pub(crate) async fn append(bus: &dyn Bus, events: &mut Vec<Event>) -> Result<(), StoreFault> {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let lines = events.iter().map(Event::line).collect::<Result<_, _>>()?;
-    bus.append(lines).await?;
-    events.clear();
-    Ok(())
-}
-
-/// Says that a pass was made, and when the next one is due.
-pub(crate) async fn beat(
-    bus: &dyn Bus,
-    name: &str,
-    record: &LoopRecord,
-    before: Option<Rev>,
-) -> Result<Option<Rev>, StoreFault> {
-    let key = Key::of(&[name]);
-    let write = Write {
-        key: key.clone(),
-        expect: before.map_or(Expect::Absent, Expect::At),
-        value: serde_json::to_vec(record).map_err(|e| Fault::Corrupt(e.to_string()))?,
-    };
-    match bus.put_if(Bucket::Loop, write).await? {
-        Put::Done(rev) => Ok(Some(rev)),
-        Put::Conflict | Put::Unknown => {
-            let found = bus.get(Bucket::Loop, &key).await?;
-            Ok(found.map(|entry| entry.rev))
-        }
-    }
 }
 
 /// The sign under which a place is kept: keys hold no paths.

@@ -7,17 +7,9 @@
 use std::time::Duration;
 
 use mesh_sdk::Time;
-use mesh_sdk::decide::backoff;
 
 use super::record::{Record, Since, Version, Why, version};
-
-/// After a first failed write or hook, doubling up to the period of the looks or the brake.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// The brake's longest wait (H-11).
-const LONGEST: Duration = Duration::from_secs(3600);
-/// So many changes in such a time are a second writer (H-15).
-const CHANGES: usize = 4;
-const WINDOW: Duration = Duration::from_secs(3600);
+use crate::brake::Brake;
 
 /// What is asked for one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +111,7 @@ pub fn step(
             tell(wanted, terms, record, now)
         }
         Found::Absent | Found::Loose | Found::Other | Found::Blind => {
-            if !is_time(record, now) {
+            if !record.brake.is_open(now) {
                 return None;
             }
             if there {
@@ -136,9 +128,9 @@ pub fn tell(wanted: &Version, terms: Terms, record: &mut Record, now: Time) -> O
         record.acknowledged = Some(since(wanted, now));
     }
     if terms.hook && version(&record.told) != Some(wanted) {
-        return is_time(record, now).then_some(Step::Tell);
+        return record.brake.is_open(now).then_some(Step::Tell);
     }
-    if record.strikes == 0 {
+    if record.brake.strikes == 0 {
         record.why = None;
     }
     None
@@ -150,72 +142,40 @@ fn want(wanted: &Version, record: &mut Record, now: Time) {
         return;
     }
     record.wanted = Some(since(wanted, now));
-    record.changes.clear();
-    record.strikes = 0;
-    record.repaired = false;
-    record.failures = 0;
-    record.not_before = None;
+    record.brake = Brake::default();
     record.why = None;
 }
 
-/// What was found is what is asked, whoever wrote it. That ends the brake, but not a tug of war.
+/// What was found is what is asked, whoever wrote it.
 fn in_order(wanted: &Version, record: &mut Record, now: Time) {
     if version(&record.written) != Some(wanted) {
         record.written = Some(since(wanted, now));
     }
-    record.repaired = false;
-    if record.strikes > 0 && !is_contested(record, now) {
-        record.strikes = 0;
-        record.not_before = None;
-    }
+    record.brake.found_in_order(now);
 }
 
-/// A place that was in order was changed by somebody else. The same again at the look after a repair, or four
-/// times within an hour, is a second writer.
+/// A place that was in order was changed by somebody else.
 fn changed(found: &Found, record: &mut Record, now: Time) {
-    record.changes.retain(|at| now.since(*at) < WINDOW);
-    if record.changes.len() == CHANGES {
-        record.changes.remove(0);
-    }
-    record.changes.push(now);
     if *found == Found::Other {
         // Whoever read it meanwhile read something else.
         record.told = None;
         record.acknowledged = None;
     }
-    let again = std::mem::take(&mut record.repaired);
-    if again || is_contested(record, now) {
-        record.strikes = record.strikes.saturating_add(1);
-    }
-}
-
-fn is_contested(record: &Record, now: Time) -> bool {
-    let lately = record.changes.iter().filter(|at| now.since(**at) < WINDOW);
-    lately.count() >= CHANGES
-}
-
-fn is_time(record: &Record, now: Time) -> bool {
-    record.not_before.is_none_or(|at| at <= now)
+    record.brake.found_changed(now);
 }
 
 /// A write ended well, and the look after it found what was written. Such a look does not count for the brake.
 pub fn written(wanted: &Version, terms: Terms, record: &mut Record, now: Time) {
-    record.repaired = version(&record.written) == Some(wanted);
-    if !record.repaired {
+    record.brake.repaired = version(&record.written) == Some(wanted);
+    if !record.brake.repaired {
         record.written = Some(since(wanted, now));
     }
-    record.failures = 0;
-    record.not_before = None;
-    record.why = None;
-    if let Some(times) = record.strikes.checked_sub(1) {
-        let wait = backoff(terms.period, times, LONGEST.max(terms.period));
-        record.not_before = Some(now + wait);
-        let text = format!(
-            "something else keeps changing it: {} times within the hour; it is repaired less and less often",
-            record.changes.len()
-        );
-        record.why = Some(Why::Contested(text));
-    }
+    let often = record.brake.repair_ended(terms.period, now);
+    record.why = often.map(|times| {
+        Why::Contested(format!(
+            "something else keeps changing it: {times} times within the hour; it is repaired less and less often"
+        ))
+    });
 }
 
 /// The hook ended well.
@@ -224,9 +184,9 @@ pub fn told(wanted: &Version, terms: Terms, record: &mut Record, now: Time) {
     if terms.shows == Shows::Hook {
         record.acknowledged = Some(since(wanted, now));
     }
-    record.failures = 0;
-    if record.strikes == 0 {
-        record.not_before = None;
+    record.brake.failures = 0;
+    if record.brake.strikes == 0 {
+        record.brake.not_before = None;
         record.why = None;
     }
 }
@@ -241,8 +201,7 @@ pub fn acknowledged(says: &Version, record: &mut Record, now: Time) {
 
 /// A write or a hook failed: it is tried again later and later, at most as seldom as places are looked at.
 pub fn failed(why: Why, terms: Terms, record: &mut Record, now: Time) {
-    record.not_before = Some(now + backoff(FIRST_RETRY, record.failures, terms.period));
-    record.failures = record.failures.saturating_add(1);
+    record.brake.failed(terms.period, now);
     record.why = Some(why);
 }
 
@@ -423,7 +382,7 @@ mod tests {
             step(&ready("a"), &Found::Same, terms, &mut record, end),
             None
         );
-        assert_eq!((record.strikes, record.why.clone()), (0, None));
+        assert_eq!((record.brake.strikes, record.why.clone()), (0, None));
         assert_eq!(
             step(
                 &ready("a"),
@@ -460,8 +419,8 @@ mod tests {
     fn a_new_version_ends_the_brake_and_begins_anew() {
         let terms = terms(true, Shows::Hook);
         let mut record = settled();
-        record.strikes = 5;
-        record.not_before = Some(at(10_000));
+        record.brake.strikes = 5;
+        record.brake.not_before = Some(at(10_000));
         assert_eq!(
             step(&ready("b"), &Found::Other, terms, &mut record, at(60)),
             Some(Step::Write)

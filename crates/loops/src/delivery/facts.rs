@@ -1,17 +1,16 @@
 //! What delivery found and cannot mend. Several places of one consumer are one condition.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mesh_sdk::Time;
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 
 use super::record::{Record, Why};
+use crate::owner::folded;
 
 /// What is outstanding for longer is told.
 pub const DUE: Duration = Duration::from_secs(600);
-/// So many failures in a row are told: the first may be a folder that is just being made.
-const FAILURES: u32 = 2;
 
 fn subject(record: &Record) -> String {
     format!("delivery/{}", record.consumer)
@@ -26,20 +25,12 @@ pub(super) fn unseen<'r>(records: impl Iterator<Item = &'r Record>) -> BTreeSet<
 
 /// Every fact of this moment.
 pub(super) fn of<'r>(records: impl Iterator<Item = &'r Record>, now: Time) -> Vec<Fact> {
-    let mut folded: BTreeMap<(String, ConditionType), (Reason, Vec<String>)> = BTreeMap::new();
-    for record in records.filter(|record| !record.retired) {
-        if let Some((kind, reason, text)) = one(record, now) {
-            let entry = folded.entry((subject(record), kind));
-            let (_, texts) = entry.or_insert((reason, Vec::new()));
-            texts.push(format!("{}: {text}", record.place));
-        }
-    }
-    let facts = folded
-        .into_iter()
-        .map(|((subject, kind), (reason, texts))| {
-            Fact::at_once(kind, &subject, reason, texts.join("; "))
-        });
-    facts.collect()
+    let asked = records.filter(|record| !record.retired);
+    folded(asked.filter_map(|record| {
+        let (kind, reason, text) = one(record, now)?;
+        let text = format!("{}: {text}", record.place);
+        Some((subject(record), kind, reason, text))
+    }))
 }
 
 fn one(record: &Record, now: Time) -> Option<(ConditionType, Reason, String)> {
@@ -49,9 +40,7 @@ fn one(record: &Record, now: Time) -> Option<(ConditionType, Reason, String)> {
         Some(Why::Contested(why)) => {
             return Some((T::DeliveryContested, Reason::CallFailed, why.clone()));
         }
-        Some(Why::Unwritten(why) | Why::Untold(why))
-            if record.failures == 0 || record.failures >= FAILURES =>
-        {
+        Some(Why::Unwritten(why) | Why::Untold(why)) if record.brake.tells_failures() => {
             return Some((T::DeliveryFailed, Reason::CallFailed, why.clone()));
         }
         _ => {}

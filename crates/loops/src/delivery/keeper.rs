@@ -5,17 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mesh_sdk::book::Book;
-use mesh_sdk::bus::{Bucket, Bus, Fault, Key, Rev};
+use mesh_sdk::bus::{Bus, Fault, Key};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::ConditionType;
-use mesh_sdk::decide::conditions::Seen;
 use mesh_sdk::decide::{Summary, backoff};
-use mesh_sdk::event::{Event, EventKind};
+use mesh_sdk::event::EventKind;
 use mesh_sdk::harness::beat::Beating;
-use mesh_sdk::harness::declared::{self, Declared};
+use mesh_sdk::harness::declared::Declared;
 use mesh_sdk::harness::skeleton::Loop;
-use mesh_sdk::harness::{LoopRecord, PassReport, Pulse, StoreFault};
+use mesh_sdk::harness::{PassReport, Pulse, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
 
@@ -25,6 +23,7 @@ use super::hook;
 use super::order::{Has, Made, Order, Target};
 use super::place::Place;
 use super::record::{Record, Version, Why};
+use crate::owner::{Owner, Pass};
 use crate::store::{self, Kept, Stored};
 
 /// A program that takes credentials on its standard input has so long.
@@ -103,6 +102,14 @@ pub enum Is {
 
 impl Kept for Record {
     const CLASS: &'static str = "delivery";
+
+    fn leaves(&mut self) -> Option<(ConsumerName, String)> {
+        if std::mem::replace(&mut self.retired, true) {
+            return None;
+        }
+        self.why = None;
+        Some((self.consumer.clone(), self.place.clone()))
+    }
 }
 
 /// Every record of every host, for who shows them.
@@ -113,16 +120,11 @@ pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
 /// Delivery on one host.
 pub struct Delivery {
     parts: Parts,
+    owner: Owner,
     orders: Vec<Order>,
-    generation: u64,
     kept: BTreeMap<Key, Stored<Record>>,
-    book: Book,
-    beat: Option<Rev>,
-    events: Vec<Event>,
     /// So many passes in a row somebody waited.
     waited: u32,
-    /// The newest request for a pass.
-    asked: u64,
     pulse: Pulse,
     /// It makes pass after pass, and not a single one.
     goes_on: bool,
@@ -131,20 +133,13 @@ pub struct Delivery {
 impl Delivery {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
-        declared::declare(Self::declared());
-        let bus = parts.bus.as_ref();
-        let kept = store::load(bus, &parts.host).await?;
-        let book = Book::open(bus, &parts.name).await?;
-        let beat = bus.get(Bucket::Loop, &Key::of(&[&parts.name])).await?;
+        let names = (parts.name.as_str(), parts.host.as_str());
+        let owner = Owner::open((&parts.bus, parts.clock), names, Self::declared()).await?;
         Ok(Self {
+            owner,
             orders: Vec::new(),
-            generation: 0,
-            kept,
-            book,
-            beat: beat.map(|entry| entry.rev),
-            events: Vec::new(),
+            kept: store::load(parts.bus.as_ref(), &parts.host).await?,
             waited: 0,
-            asked: 0,
             pulse: Pulse::default(),
             goes_on: false,
             parts,
@@ -184,7 +179,7 @@ impl Delivery {
     /// What is asked for from now on.
     pub fn set_orders(&mut self, orders: Vec<Order>, generation: u64) {
         self.orders = orders;
-        self.generation = generation;
+        self.owner.generation = generation;
     }
 
     /// Looks at every place and says what is not as asked; writes nothing. A place that waits for its
@@ -318,17 +313,7 @@ impl Delivery {
     }
 
     fn tell(&mut self, kind: EventKind, consumer: &ConsumerName, detail: String) {
-        let event = Event {
-            at: self.parts.clock.now(),
-            kind,
-            owner: self.parts.name.clone(),
-            provider: "delivery".to_owned(),
-            consumer: consumer.to_string(),
-            detail,
-            count: 1,
-        };
-        event.log();
-        self.events.push(event);
+        self.owner.tell(kind, (Record::CLASS, consumer), detail);
     }
 
     /// Places that are asked for no more: what lies there stays, and is said (law 3).
@@ -338,20 +323,9 @@ impl Delivery {
         let asked: BTreeSet<Key> = asked
             .map(|order| store::key::<Record>(host, &order.consumer, &order.target.to_string()))
             .collect();
-        let mut left = Vec::new();
-        for (key, stored) in &mut self.kept {
-            if !asked.contains(key) && !stored.record.retired {
-                stored.record.retired = true;
-                stored.record.why = None;
-                left.push((stored.record.consumer.clone(), stored.record.place.clone()));
-            }
-        }
-        for (consumer, place) in left {
-            self.tell(
-                EventKind::Leaving,
-                &consumer,
-                format!("{place}: asked for no more, and left as it is"),
-            );
+        for (consumer, place) in store::left(&mut self.kept, &asked) {
+            let detail = format!("{place}: asked for no more, and left as it is");
+            self.tell(EventKind::Leaving, &consumer, detail);
         }
     }
 
@@ -372,50 +346,19 @@ impl Delivery {
     }
 
     async fn finish(&mut self, began: Time, summary: Summary) -> Result<PassReport, StoreFault> {
+        store::save(self.parts.bus.as_ref(), &mut self.kept).await?;
         let now = self.parts.clock.now();
-        let bus = Arc::clone(&self.parts.bus);
-        store::save(bus.as_ref(), &mut self.kept).await?;
         let found = facts::of(self.records(), now);
         let unseen = facts::unseen(self.records());
-        let seen = |id: &mesh_sdk::condition::ConditionId| {
-            if unseen.contains(&id.subject) {
-                Seen::Nothing
-            } else {
-                Seen::Good
-            }
-        };
-        let changes = self.book.look(now, self.generation, found, seen);
-        for change in &changes {
-            let event = Event::of_change(change, &self.parts.name, now);
-            event.log();
-            self.events.push(event);
-        }
-        store::append(bus.as_ref(), &mut self.events).await?;
-        self.book.store(bus.as_ref(), &changes).await?;
-        let next_at = now + self.wait();
-        let record = LoopRecord {
-            class: "delivery".to_owned(),
-            label: self.parts.host.clone(),
-            last_pass: Some(now),
-            next_pass: self.goes_on.then_some(next_at),
+        let pass = Pass {
+            began,
             summary,
-            generation: self.generation,
-            answered_request: self.asked,
-            ..LoopRecord::default()
+            next_at: now + self.wait(),
+            goes_on: self.goes_on,
         };
-        self.beat = store::beat(bus.as_ref(), &self.parts.name, &record, self.beat).await?;
-        let standing = self.book.ledger().kept().filter(|kept| kept.raised);
-        Ok(PassReport {
-            name: self.parts.name.clone(),
-            label: self.parts.name.clone(),
-            summary,
-            states: Vec::new(),
-            took: now.since(began),
-            at: now,
-            next_at,
-            rests: false,
-            conditions: standing.count(),
-        })
+        self.owner
+            .ends(pass, found, |subject| unseen.contains(subject))
+            .await
     }
 }
 
@@ -429,7 +372,7 @@ impl Loop for Delivery {
     fn hear(&mut self, word: Told) -> bool {
         match word {
             Told::Orders(orders, generation) => self.set_orders(orders, generation),
-            Told::Pass(number) => self.asked = self.asked.max(number),
+            Told::Pass(number) => self.owner.asked_for(number),
             Told::Taken(consumer, version) => {
                 let now = self.parts.clock.now();
                 let of = self.kept.values_mut().map(|stored| &mut stored.record);

@@ -7,6 +7,7 @@ use mesh_sdk::{ConsumerName, ProviderName, Time};
 use serde::{Deserialize, Serialize};
 
 use super::decide::Asked;
+use crate::brake::Brake;
 
 /// Tells what is delivered from what was delivered before: a few signs of a keyed digest over all values.
 /// No secret, and nothing that a guess could be tried on without the installation's key.
@@ -53,21 +54,9 @@ pub struct Record {
     /// What the consumer is known to have taken up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<Since>,
-    /// When it was found changed after it had been in order: the last four (H-15).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Time>,
-    /// How often in a row it was found changed at the next look after a repair (H-11).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub strikes: u32,
-    /// Repaired, and not looked at since.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub repaired: bool,
-    /// Failed writes or hooks in a row.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failures: u32,
-    /// Nothing is written there, and nobody told, before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Time>,
+    /// How repairs fared.
+    #[serde(flatten)]
+    pub brake: Brake,
     /// Why it is not as asked, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
@@ -92,11 +81,6 @@ pub enum Why {
     Contested(String),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
 impl Record {
     /// Of a place of which nothing is known.
     pub fn new(consumer: ConsumerName, host: String, place: String) -> Self {
@@ -111,11 +95,7 @@ impl Record {
             of: BTreeMap::new(),
             told: None,
             acknowledged: None,
-            changes: Vec::new(),
-            strikes: 0,
-            repaired: false,
-            failures: 0,
-            not_before: None,
+            brake: Brake::default(),
             why: None,
             retired: false,
         }

@@ -11,23 +11,16 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mesh_sdk::decide::backoff;
 use mesh_sdk::{ProviderName, Time};
 
 use super::record::{Made, Record, State, Why};
+use crate::brake::Brake;
 use crate::delivery::record::Version;
 
 pub use reasons::Reason;
 
-/// After a first failed restart, doubling up to the period of the looks or the brake.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// While other credentials are just being brought, other reasons wait for them so long.
 const SETTLING: Duration = Duration::from_secs(300);
-/// The brake's longest wait (H-11).
-const LONGEST: Duration = Duration::from_secs(3600);
-/// So many changes in such a time are a second writer, or an app that does not stay up (H-15).
-const CHANGES: usize = 4;
-const WINDOW: Duration = Duration::from_secs(3600);
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,11 +174,7 @@ pub fn step(
 fn something_else(asked: &Asked, record: &mut Record) {
     if !record.tried.is_empty() && record.tried != sign(asked) {
         record.tried.clear();
-        record.changes.clear();
-        record.strikes = 0;
-        record.failures = 0;
-        record.acted = false;
-        record.not_before = None;
+        record.brake = Brake::default();
     }
 }
 
@@ -228,7 +217,7 @@ fn act(
         record.why = Some(why);
         return None;
     }
-    if record.not_before.is_some_and(|at| at > now) {
+    if !record.brake.is_open(now) {
         return None;
     }
     let sudden = all.iter().any(Reason::is_sudden);
@@ -242,7 +231,7 @@ fn act(
         }
     }
     if sudden && !begun && !all.contains(&Reason::New) {
-        changed(record, now);
+        record.brake.found_changed(now);
     }
     record.tried = sign(asked);
     Some(Todo {
@@ -278,7 +267,7 @@ fn in_order(asked: &Asked, seen: &Seen, before: State, record: &mut Record, now:
     record.made = Some(made(asked, seen));
     match seen.stands {
         Stands::Unhealthy => {
-            let after = match record.reasons.is_empty() || !record.acted {
+            let after = match record.reasons.is_empty() || !record.brake.repaired {
                 true => String::new(),
                 false => format!(
                     " since it was restarted, which was because of: {}",
@@ -289,13 +278,9 @@ fn in_order(asked: &Asked, seen: &Seen, before: State, record: &mut Record, now:
         }
         Stands::Starting | Stands::Stopped(_) => {}
         Stands::Running => {
-            record.acted = false;
-            if record.strikes > 0 && !is_contested(record, now) {
-                record.strikes = 0;
-                record.not_before = None;
-            }
-            if record.strikes == 0 {
-                record.failures = 0;
+            record.brake.found_in_order(now);
+            if record.brake.strikes == 0 {
+                record.brake.failures = 0;
                 record.why = None;
             }
         }
@@ -330,25 +315,6 @@ fn state(found: &Found) -> State {
     }
 }
 
-/// One that was in order is gone, stopped or changed. The same at the look after a restart, or four times within
-/// an hour, is what a restart does not help.
-fn changed(record: &mut Record, now: Time) {
-    record.changes.retain(|at| now.since(*at) < WINDOW);
-    if record.changes.len() == CHANGES {
-        record.changes.remove(0);
-    }
-    record.changes.push(now);
-    let again = std::mem::take(&mut record.acted);
-    if again || is_contested(record, now) {
-        record.strikes = record.strikes.saturating_add(1);
-    }
-}
-
-fn is_contested(record: &Record, now: Time) -> bool {
-    let lately = record.changes.iter().filter(|at| now.since(**at) < WINDOW);
-    lately.count() >= CHANGES
-}
-
 /// A restart was seen to its end: it is there as asked, however it fares.
 pub fn done(asked: &Asked, seen: &Seen, terms: Terms, record: &mut Record, now: Time) {
     record.reasons = std::mem::take(&mut record.begun);
@@ -360,24 +326,19 @@ pub fn done(asked: &Asked, seen: &Seen, terms: Terms, record: &mut Record, now: 
     }
     record.made = Some(made);
     record.state = state(&Found::There(seen.clone()));
-    record.acted = true;
+    record.brake.repaired = true;
     record.pending = None;
-    record.failures = 0;
-    record.not_before = None;
-    record.why = None;
-    if let Some(times) = record.strikes.checked_sub(1) {
-        record.not_before = Some(now + backoff(terms.period, times, LONGEST.max(terms.period)));
-        record.why = Some(Why::Braked(format!(
-            "it does not stay as it was made: {} times within the hour; it is restarted less and less often ({})",
-            record.changes.len(),
+    let often = record.brake.repair_ended(terms.period, now);
+    record.why = often.map(|times| {
+        Why::Braked(format!(
+            "it does not stay as it was made: {times} times within the hour; it is restarted less and less often ({})",
             record.reasons.join("; ")
-        )));
-    }
+        ))
+    });
 }
 
 /// A restart failed: it is tried again later and later, at most as seldom as things are looked at.
 pub fn failed(why: String, terms: Terms, record: &mut Record, now: Time) {
-    record.not_before = Some(now + backoff(FIRST_RETRY, record.failures, terms.period));
-    record.failures = record.failures.saturating_add(1);
+    record.brake.failed(terms.period, now);
     record.why = Some(Why::Failed(why));
 }

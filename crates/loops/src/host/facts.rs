@@ -1,13 +1,11 @@
 //! What the host loop found and cannot mend. Several things of one consumer are one condition.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use mesh_sdk::condition::{ConditionType, Fact, Reason};
 
 use super::record::{Record, State, Why};
-
-/// So many failures in a row are told: the first may be an engine that is just starting.
-const FAILURES: u32 = 2;
+use crate::owner::folded;
 
 fn subject(record: &Record) -> String {
     format!("host/{}", record.consumer)
@@ -21,20 +19,12 @@ pub(super) fn unseen<'r>(records: impl Iterator<Item = &'r Record>) -> BTreeSet<
 
 /// Every fact of this moment.
 pub(super) fn of<'r>(records: impl Iterator<Item = &'r Record>) -> Vec<Fact> {
-    let mut folded: BTreeMap<(String, ConditionType), (Reason, Vec<String>)> = BTreeMap::new();
-    for record in records.filter(|record| !record.retired) {
-        if let Some((kind, reason, text)) = one(record) {
-            let entry = folded.entry((subject(record), kind));
-            let (_, texts) = entry.or_insert((reason, Vec::new()));
-            texts.push(format!("{}: {text}", record.thing));
-        }
-    }
-    let facts = folded
-        .into_iter()
-        .map(|((subject, kind), (reason, texts))| {
-            Fact::at_once(kind, &subject, reason, texts.join("; "))
-        });
-    facts.collect()
+    let asked = records.filter(|record| !record.retired);
+    folded(asked.filter_map(|record| {
+        let (kind, reason, text) = one(record)?;
+        let text = format!("{}: {text}", record.thing);
+        Some((subject(record), kind, reason, text))
+    }))
 }
 
 fn one(record: &Record) -> Option<(ConditionType, Reason, String)> {
@@ -44,7 +34,7 @@ fn one(record: &Record) -> Option<(ConditionType, Reason, String)> {
         Why::Taken(what) => Some((T::ContainerTaken, Reason::Exists, what.clone())),
         Why::NoImage(what) => Some((T::ImageMissing, Reason::SourceMissing, what.clone())),
         Why::Failed(why) => {
-            let told = record.failures == 0 || record.failures >= FAILURES;
+            let told = record.brake.tells_failures();
             told.then(|| (T::RestartFailed, Reason::CallFailed, why.clone()))
         }
         Why::Braked(why) => Some((T::Unwell, Reason::LostAgain, why.clone())),

@@ -8,16 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mesh_sdk::book::Book;
-use mesh_sdk::bus::{Bucket, Bus, Key, Rev};
+use mesh_sdk::bus::{Bus, Key};
 use mesh_sdk::clock::Clock;
-use mesh_sdk::condition::{ConditionId, ConditionType};
-use mesh_sdk::decide::conditions::Seen as Sight;
+use mesh_sdk::condition::ConditionType;
 use mesh_sdk::decide::{Summary, backoff};
-use mesh_sdk::event::{Event, EventKind};
-use mesh_sdk::harness::declared::{self, Declared};
+use mesh_sdk::event::EventKind;
+use mesh_sdk::harness::declared::Declared;
 use mesh_sdk::harness::skeleton::Loop;
-use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
+use mesh_sdk::harness::{PassReport, StoreFault};
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::{ConsumerName, Secret, Time};
 
@@ -26,6 +24,7 @@ use super::engine::Engine;
 use super::facts;
 use super::order::{Order, Thing};
 use super::record::{Record, Why};
+use crate::owner::{Owner, Pass};
 use crate::store::{self, Kept, Stored};
 use delivered::{Brought, brought};
 
@@ -91,6 +90,15 @@ pub enum Is {
 
 impl Kept for Record {
     const CLASS: &'static str = "host";
+
+    fn leaves(&mut self) -> Option<(ConsumerName, String)> {
+        if std::mem::replace(&mut self.retired, true) {
+            return None;
+        }
+        self.why = None;
+        self.pending = None;
+        Some((self.consumer.clone(), self.thing.clone()))
+    }
 }
 
 /// Every record of every host, for who shows them.
@@ -101,35 +109,23 @@ pub async fn read_all(bus: &dyn Bus) -> Result<Vec<Record>, StoreFault> {
 /// What runs for consumers on one host.
 pub struct Host {
     parts: Parts,
+    owner: Owner,
     orders: Vec<Order>,
-    generation: u64,
     kept: BTreeMap<Key, Stored<Record>>,
-    book: Book,
-    beat: Option<Rev>,
-    events: Vec<Event>,
     /// So many passes in a row somebody waited for credentials.
     waited: u32,
-    /// The newest request for a pass.
-    asked: u64,
 }
 
 impl Host {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
-        declared::declare(Self::declared());
-        let bus = parts.bus.as_ref();
-        let kept = store::load(bus, &parts.host).await?;
-        let book = Book::open(bus, &parts.name).await?;
-        let beat = bus.get(Bucket::Loop, &Key::of(&[&parts.name])).await?;
+        let names = (parts.name.as_str(), parts.host.as_str());
+        let owner = Owner::open((&parts.bus, parts.clock), names, Self::declared()).await?;
         Ok(Self {
+            owner,
             orders: Vec::new(),
-            generation: 0,
-            kept,
-            book,
-            beat: beat.map(|entry| entry.rev),
-            events: Vec::new(),
+            kept: store::load(parts.bus.as_ref(), &parts.host).await?,
             waited: 0,
-            asked: 0,
             parts,
         })
     }
@@ -162,7 +158,7 @@ impl Host {
     /// What is asked for from now on.
     pub fn set_orders(&mut self, orders: Vec<Order>, generation: u64) {
         self.orders = orders;
-        self.generation = generation;
+        self.owner.generation = generation;
     }
 
     /// Looks at everything and says what is not as asked; writes nothing.
@@ -177,7 +173,7 @@ impl Host {
             let brought = brought(order, &delivered, &self.parts);
             let (asked, found) = self.look(order, &brought, &record).await;
             // Whoever looks waits for nobody.
-            record.not_before = None;
+            record.brake.not_before = None;
             let terms = Terms {
                 window: Duration::ZERO,
                 period: self.parts.period,
@@ -343,33 +339,13 @@ impl Host {
     }
 
     fn tell(&mut self, kind: EventKind, consumer: &ConsumerName, detail: String) {
-        let event = Event {
-            at: self.parts.clock.now(),
-            kind,
-            owner: self.parts.name.clone(),
-            provider: Record::CLASS.to_owned(),
-            consumer: consumer.to_string(),
-            detail,
-            count: 1,
-        };
-        event.log();
-        self.events.push(event);
+        self.owner.tell(kind, (Record::CLASS, consumer), detail);
     }
 
     /// Things that are asked for no more: they stay as they are, and that is said (law 3).
     fn retire(&mut self) {
         let asked: BTreeSet<Key> = self.orders.iter().map(|order| self.key(order)).collect();
-        let mut left = Vec::new();
-        for (key, stored) in &mut self.kept {
-            let record = &mut stored.record;
-            if !asked.contains(key) && !record.retired {
-                record.retired = true;
-                record.why = None;
-                record.pending = None;
-                left.push((record.consumer.clone(), record.thing.clone()));
-            }
-        }
-        for (consumer, thing) in left {
+        for (consumer, thing) in store::left(&mut self.kept, &asked) {
             let detail = format!("{thing}: asked for no more, and left as it is");
             self.tell(EventKind::Leaving, &consumer, detail);
         }
@@ -380,7 +356,7 @@ impl Host {
         let (period, window) = (self.parts.period, self.parts.window);
         let (mut least, mut waits) = (period, false);
         for record in self.records().filter(|record| !record.retired) {
-            let watched = |at: Time| record.acted && now.since(at) < WATCHED;
+            let watched = |at: Time| record.brake.repaired && now.since(at) < WATCHED;
             if record.recreated_at.is_some_and(watched) {
                 least = least.min(SOON);
             }
@@ -388,7 +364,7 @@ impl Host {
                 let due = (since + window).since(now);
                 least = least.min(if due.is_zero() { SOON } else { due });
             }
-            if let Some(at) = record.not_before.filter(|at| *at > now) {
+            if let Some(at) = record.brake.not_before.filter(|at| *at > now) {
                 least = least.min(at.since(now));
             }
             waits |= matches!(record.why, Some(Why::Waits(_)));
@@ -405,47 +381,19 @@ impl Host {
     }
 
     async fn finish(&mut self, began: Time, summary: Summary) -> Result<PassReport, StoreFault> {
+        store::save(self.parts.bus.as_ref(), &mut self.kept).await?;
         let now = self.parts.clock.now();
-        let bus = Arc::clone(&self.parts.bus);
-        store::save(bus.as_ref(), &mut self.kept).await?;
         let found = facts::of(self.records());
         let unseen = facts::unseen(self.records());
-        let seen = |id: &ConditionId| match unseen.contains(&id.subject) {
-            true => Sight::Nothing,
-            false => Sight::Good,
-        };
-        let changes = self.book.look(now, self.generation, found, seen);
-        for change in &changes {
-            let event = Event::of_change(change, &self.parts.name, now);
-            event.log();
-            self.events.push(event);
-        }
-        store::append(bus.as_ref(), &mut self.events).await?;
-        self.book.store(bus.as_ref(), &changes).await?;
-        let next_at = now + self.wait(now);
-        let record = LoopRecord {
-            class: Record::CLASS.to_owned(),
-            label: self.parts.host.clone(),
-            last_pass: Some(now),
-            next_pass: Some(next_at),
+        let pass = Pass {
+            began,
             summary,
-            generation: self.generation,
-            answered_request: self.asked,
-            ..LoopRecord::default()
+            next_at: now + self.wait(now),
+            goes_on: true,
         };
-        self.beat = store::beat(bus.as_ref(), &self.parts.name, &record, self.beat).await?;
-        let standing = self.book.ledger().kept().filter(|kept| kept.raised);
-        Ok(PassReport {
-            name: self.parts.name.clone(),
-            label: self.parts.name.clone(),
-            summary,
-            states: Vec::new(),
-            took: now.since(began),
-            at: now,
-            next_at,
-            rests: false,
-            conditions: standing.count(),
-        })
+        self.owner
+            .ends(pass, found, |subject| unseen.contains(subject))
+            .await
     }
 }
 
@@ -459,7 +407,7 @@ impl Loop for Host {
     fn hear(&mut self, word: Told) -> bool {
         match word {
             Told::Orders(orders, generation) => self.set_orders(orders, generation),
-            Told::Pass(number) => self.asked = self.asked.max(number),
+            Told::Pass(number) => self.owner.asked_for(number),
         }
         true
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mesh_sdk::{ConsumerName, ProviderName, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::brake::Brake;
 use crate::delivery::record::Version;
 
 /// What is remembered of one container or unit.
@@ -37,21 +38,9 @@ pub struct Record {
     /// How it stood at the last look.
     #[serde(default)]
     pub state: State,
-    /// When it was found gone, stopped or changed: the last four (H-15).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Time>,
-    /// How often in a row it was amiss at the next look after a restart (H-11).
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub strikes: u32,
-    /// Restarted, and not seen well since.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub acted: bool,
-    /// Failed restarts in a row.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failures: u32,
-    /// It is not restarted before this time, unless something else is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<Time>,
+    /// How repairs fared.
+    #[serde(flatten)]
+    pub brake: Brake,
     /// Why it is not as asked, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
@@ -135,11 +124,6 @@ pub enum Why {
     Unhealthy(String),
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
 impl Record {
     /// Of a thing of which nothing is known.
     pub fn new(consumer: ConsumerName, host: String, thing: String) -> Self {
@@ -154,11 +138,7 @@ impl Record {
             tried: String::new(),
             pending: None,
             state: State::Unknown,
-            changes: Vec::new(),
-            strikes: 0,
-            acted: false,
-            failures: 0,
-            not_before: None,
+            brake: Brake::default(),
             why: None,
             retired: false,
         }

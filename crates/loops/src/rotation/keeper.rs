@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mesh_sdk::book::Book;
-use mesh_sdk::bus::{Bucket, Bus, Fault, Key, Rev};
+use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::clock::Clock;
 use mesh_sdk::condition::{ConditionType, Fact};
-use mesh_sdk::decide::conditions::Seen as Sight;
 use mesh_sdk::decide::{Summary, backoff};
-use mesh_sdk::event::{Event, EventKind};
-use mesh_sdk::harness::skeleton::{Declared, Loop};
-use mesh_sdk::harness::{LoopRecord, PassReport, StoreFault};
+use mesh_sdk::harness::declared::Declared;
+use mesh_sdk::harness::skeleton::Loop;
+use mesh_sdk::harness::{PassReport, StoreFault};
 use tracing::warn;
 
 use super::decide::{self, Asks, Make, Said, Seen};
 use super::facts;
 use super::journal::{Cause, Held, Journal, Step};
 use super::store::{All, JournalFault, Journals, Of};
-use crate::store::{append, beat};
+use crate::owner::{Owner, Pass};
 
 /// Its name on the bus.
 pub const NAME: &str = "rotation";
@@ -101,11 +99,7 @@ pub enum Told {
 /// Rotation.
 pub struct Rotation {
     parts: Parts,
-    book: Book,
-    beat: Option<Rev>,
-    events: Vec<Event>,
-    generation: u64,
-    asked: u64,
+    owner: Owner,
     under_way: usize,
     /// So many passes in a row nothing moved while something was under way.
     idle: u32,
@@ -114,15 +108,9 @@ pub struct Rotation {
 impl Rotation {
     /// Opens it. Reads the bus; writes nothing.
     pub async fn open(parts: Parts) -> Result<Self, StoreFault> {
-        let bus = parts.bus.as_ref();
-        let book = Book::open(bus, NAME).await?;
-        let beat = bus.get(Bucket::Loop, &Key::of(&[NAME])).await?;
+        let with = (&parts.bus, parts.clock);
         Ok(Self {
-            book,
-            beat: beat.map(|entry| entry.rev),
-            events: Vec::new(),
-            generation: 0,
-            asked: 0,
+            owner: Owner::open(with, (NAME, NAME), Self::declared()).await?,
             under_way: 0,
             idle: 0,
             parts,
@@ -249,23 +237,10 @@ impl Rotation {
             || changed.turn != journal.turn
             || changed.number != journal.number;
         for (kind, detail) in events {
-            self.tell(kind, &asker.of, detail);
+            let (provider, consumer) = &asker.of;
+            self.owner.tell(kind, (provider.as_str(), consumer), detail);
         }
         Ok((changed, did))
-    }
-
-    fn tell(&mut self, kind: EventKind, of: &Of, detail: String) {
-        let event = Event {
-            at: self.parts.clock.now(),
-            kind,
-            owner: NAME.to_owned(),
-            provider: of.0.to_string(),
-            consumer: of.1.to_string(),
-            detail,
-            count: 1,
-        };
-        event.log();
-        self.events.push(event);
     }
 
     async fn finish(
@@ -276,47 +251,18 @@ impl Rotation {
         blind: &[String],
     ) -> Result<PassReport, StoreFault> {
         let now = self.parts.clock.now();
-        let bus = Arc::clone(&self.parts.bus);
         let found: Vec<Fact> = standing
             .values()
             .filter_map(|one| facts::of(one, now))
             .collect();
-        let seen = |id: &mesh_sdk::condition::ConditionId| match blind.contains(&id.subject) {
-            true => Sight::Nothing,
-            false => Sight::Good,
-        };
-        let changes = self.book.look(now, self.generation, found, seen);
-        for change in &changes {
-            let event = Event::of_change(change, NAME, now);
-            event.log();
-            self.events.push(event);
-        }
-        append(bus.as_ref(), &mut self.events).await?;
-        self.book.store(bus.as_ref(), &changes).await?;
-        let next_at = now + self.wait();
-        let record = LoopRecord {
-            class: NAME.to_owned(),
-            label: NAME.to_owned(),
-            last_pass: Some(now),
-            next_pass: Some(next_at),
+        let pass = Pass {
+            began,
             summary,
-            generation: self.generation,
-            answered_request: self.asked,
-            ..LoopRecord::default()
+            next_at: now + self.wait(),
+            goes_on: true,
         };
-        self.beat = beat(bus.as_ref(), NAME, &record, self.beat).await?;
-        let raised = self.book.ledger().kept().filter(|kept| kept.raised);
-        Ok(PassReport {
-            name: NAME.to_owned(),
-            label: NAME.to_owned(),
-            summary,
-            states: Vec::new(),
-            took: now.since(began),
-            at: now,
-            next_at,
-            rests: false,
-            conditions: raised.count(),
-        })
+        let unseen = |subject: &str| blind.iter().any(|one| one == subject);
+        self.owner.ends(pass, found, unseen).await
     }
 
     fn wait(&self) -> Duration {
@@ -369,12 +315,12 @@ impl Loop for Rotation {
     fn hear(&mut self, word: Told) -> bool {
         match word {
             Told::Look(generation) => {
-                self.generation = self.generation.max(generation);
+                self.owner.generation = self.owner.generation.max(generation);
                 true
             }
             Told::Stir => self.under_way > 0,
             Told::Pass(number) => {
-                self.asked = self.asked.max(number);
+                self.owner.asked_for(number);
                 true
             }
         }

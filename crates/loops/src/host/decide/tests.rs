@@ -228,7 +228,7 @@ fn h11_what_a_restart_does_not_help_is_restarted_less_and_less_often() {
     let found = Found::There(seen.clone());
     let later = at(60 * 700);
     assert_eq!(step(&asked, &found, terms(), &mut record, later), None);
-    assert_eq!((record.strikes, &record.why), (0, &None));
+    assert_eq!((record.brake.strikes, &record.why), (0, &None));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn h11_something_else_that_is_asked_for_ends_the_brake() {
     let new = asked("d", "i2", "v");
     let todo = step(&new, &stopped(&seen), terms(), &mut record, now).expect("at once");
     assert_eq!(todo.step, Step::Make);
-    assert_eq!(record.strikes, 0);
+    assert_eq!(record.brake.strikes, 0);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn h12_a_restart_that_fails_is_tried_again_later_and_later_with_its_own_reasons(
         }
     }
     assert_eq!(tries[..5], [70, 75, 85, 105, 145]);
-    assert_eq!(record.strikes, 0);
+    assert_eq!(record.brake.strikes, 0);
     let todo = step(&new, &Found::Absent, terms(), &mut record, at(460)).expect("a step");
     record.begun = todo.reasons;
     done(&new, &made_as(&new, "2"), terms(), &mut record, at(460));
