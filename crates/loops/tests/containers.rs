@@ -2,57 +2,32 @@
 
 #![allow(clippy::expect_used, reason = "helpers of tests fail loudly")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use mesh_conformance::servers::{PodmanServer, until};
-use mesh_loops::delivery::format::{Format, Reader};
-use mesh_loops::delivery::order::{Has, Order as Deliver, Target};
-use mesh_loops::delivery::place::Place;
-use mesh_loops::delivery::template::Word;
-use mesh_loops::delivery::{self, Delivery, Source};
 use mesh_loops::host::engine::Engines;
 use mesh_loops::host::engine::docker::Docker;
 use mesh_loops::host::engine::systemd::Systemd;
 use mesh_loops::host::order::{Container, Mount, Order, Restart, Thing};
 use mesh_loops::host::record::{Record, State};
 use mesh_loops::host::{Host, Is, Parts, read_all};
-use mesh_sdk::bus::{Bucket, Fault};
+use mesh_sdk::bus::Bucket;
 use mesh_sdk::clock::Clock;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::testing::{MemoryBus, Trace};
-use mesh_sdk::{ConsumerName, MeshId, ProviderName, Secret};
+use mesh_sdk::{MeshId, Secret};
 
-const PERIOD: Duration = Duration::from_secs(60);
+use brought::{Held, PERIOD, order, web};
+
+mod brought;
+
 const IMAGE: &str = "localhost/probe:1";
 /// Tells which image and which credentials it runs with, and ends when it is asked to.
 const SCRIPT: &str =
     "trap 'exit 0' TERM; cat /release /run/web/web.env > /out/ran; while :; do sleep 0.1; done";
-
-#[derive(Default)]
-struct Held(Mutex<String>);
-
-#[async_trait]
-impl Source for Held {
-    async fn of(
-        &self,
-        _: &ProviderName,
-        consumers: &BTreeSet<ConsumerName>,
-    ) -> Result<HashMap<ConsumerName, Has>, Fault> {
-        let password = Secret::from(self.0.lock().expect("lock").as_str());
-        let words = BTreeMap::from([
-            (Word::User, Secret::from("web")),
-            (Word::Password, password),
-        ]);
-        let consumers = consumers.iter().cloned();
-        Ok(consumers
-            .map(|consumer| (consumer, Has::Credentials(words.clone(), 0)))
-            .collect())
-    }
-}
 
 struct Scene {
     podman: PodmanServer,
@@ -60,10 +35,6 @@ struct Scene {
     held: Arc<Held>,
     folder: tempfile::TempDir,
     clock: Clock,
-}
-
-fn web() -> ConsumerName {
-    ConsumerName::new("web").expect("name")
 }
 
 impl Scene {
@@ -88,22 +59,9 @@ impl Scene {
     }
     /// Has delivery bring this password.
     async fn bring(&self, password: &str) {
-        password.clone_into(&mut self.held.0.lock().expect("lock"));
-        let parts = delivery::Parts {
-            name: "delivery/here".to_owned(),
-            host: "here".to_owned(),
-            bus: self.bus.clone(),
-            source: self.held.clone(),
-            clock: self.clock,
-            scrubber: Arc::new(Scrubber::default()),
-            key: Secret::from("key"),
-            period: PERIOD,
-        };
-        let place = Place::File(self.place(), Format::Env(Reader::ALL.to_vec()));
-        let cache = ProviderName::new("cache").expect("name");
-        let order = Deliver::new(web(), Target::Place(place), BTreeSet::from([cache]));
-        let mut delivery = Delivery::open(parts).await.expect("open");
-        delivery.set_orders(vec![order], 1);
+        self.held.set(password);
+        let mut delivery = brought::delivery(&self.bus, &self.held, self.clock).await;
+        delivery.set_orders(vec![order(&self.place())], 1);
         delivery.one_pass().await.expect("pass");
     }
     fn container(&self) -> Container {

@@ -2,69 +2,31 @@
 
 #![allow(clippy::expect_used, reason = "helpers of tests fail loudly")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use mesh_loops::delivery::decide::Shows;
-use mesh_loops::delivery::format::{Format, Reader};
 use mesh_loops::delivery::hook::Hook;
 use mesh_loops::delivery::order::{Has, Order, Target};
-use mesh_loops::delivery::place::Place;
 use mesh_loops::delivery::record::Record;
-use mesh_loops::delivery::template::Word;
-use mesh_loops::delivery::{Delivery, Parts, Source, Told, read_all};
-use mesh_sdk::bus::{Bucket, Fault};
+use mesh_loops::delivery::{Delivery, Told, read_all};
+use mesh_sdk::Time;
+use mesh_sdk::bus::Bucket;
 use mesh_sdk::clock::Clock;
 use mesh_sdk::harness::skeleton::Loop as _;
-use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::testing::{MemoryBus, Trace};
-use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
 
-const PERIOD: Duration = Duration::from_secs(60);
+use brought::{Held, PERIOD, delivery, order, web};
 
-/// What the consumers have, as the test says.
-#[derive(Default)]
-struct Held(Mutex<HashMap<String, Has>>);
-
-impl Held {
-    fn set(&self, password: &str) {
-        let words = [(Word::User, "web"), (Word::Password, password)];
-        let words = words.map(|(word, text)| (word, Secret::from(text)));
-        self.say(Has::Credentials(BTreeMap::from(words), 0));
-    }
-    fn say(&self, has: Has) {
-        self.0.lock().expect("lock").insert("cache".to_owned(), has);
-    }
-}
-
-#[async_trait]
-impl Source for Held {
-    async fn of(
-        &self,
-        provider: &ProviderName,
-        consumers: &BTreeSet<ConsumerName>,
-    ) -> Result<HashMap<ConsumerName, Has>, Fault> {
-        let has = self.0.lock().expect("lock").get(provider.as_str()).cloned();
-        Ok(consumers
-            .iter()
-            .filter_map(|consumer| Some((consumer.clone(), has.clone()?)))
-            .collect())
-    }
-}
+mod brought;
 
 struct Scene {
     bus: Arc<MemoryBus>,
     held: Arc<Held>,
     folder: tempfile::TempDir,
     clock: Clock,
-}
-
-fn web() -> ConsumerName {
-    ConsumerName::new("web").expect("name")
 }
 
 impl Scene {
@@ -77,17 +39,7 @@ impl Scene {
         }
     }
     async fn open(&self) -> Delivery {
-        let parts = Parts {
-            name: "delivery/here".to_owned(),
-            host: "here".to_owned(),
-            bus: self.bus.clone(),
-            source: self.held.clone(),
-            clock: self.clock,
-            scrubber: Arc::new(Scrubber::default()),
-            key: Secret::from("key"),
-            period: PERIOD,
-        };
-        Delivery::open(parts).await.expect("open")
+        delivery(&self.bus, &self.held, self.clock).await
     }
     fn file(&self) -> std::path::PathBuf {
         self.folder.path().join("web.env")
@@ -96,10 +48,7 @@ impl Scene {
         fs::read_to_string(self.file()).unwrap_or_default()
     }
     fn order(&self) -> Order {
-        let format = Format::Env(Reader::ALL.to_vec());
-        let target = Target::Place(Place::File(self.file(), format));
-        let cache = ProviderName::new("cache").expect("name");
-        Order::new(web(), target, BTreeSet::from([cache]))
+        order(&self.file())
     }
     fn hooked(&self, script: &str) -> Order {
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();

@@ -2,30 +2,27 @@
 
 #![allow(clippy::expect_used, reason = "helpers of tests fail loudly")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mesh_loops::delivery::format::{Format, Reader};
-use mesh_loops::delivery::order::{Has, Order as Deliver, Target};
-use mesh_loops::delivery::place::Place;
 use mesh_loops::delivery::record::Version;
-use mesh_loops::delivery::template::Word;
-use mesh_loops::delivery::{self, Delivery, Source};
 use mesh_loops::host::decide::{Credentials, Found, Image, Seen, Stands, Step};
 use mesh_loops::host::engine::{Engine, Look, With};
 use mesh_loops::host::order::{Container, Order, Restart, Thing};
 use mesh_loops::host::record::State;
 use mesh_loops::host::{Host, Parts, read_all};
-use mesh_sdk::bus::Fault;
 use mesh_sdk::clock::Clock;
 use mesh_sdk::scrub::Scrubber;
 use mesh_sdk::testing::{MemoryBus, Trace};
-use mesh_sdk::{ConsumerName, ProviderName, Secret, Time};
+use mesh_sdk::{Secret, Time};
 use proptest::prelude::*;
 
-const PERIOD: Duration = Duration::from_secs(60);
+use brought::{Held, PERIOD, env_file, order, web};
+
+mod brought;
+
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// What the engine has.
@@ -171,29 +168,6 @@ impl Engine for Feigned {
     }
 }
 
-#[derive(Default)]
-struct Held(Mutex<String>);
-
-#[async_trait]
-impl Source for Held {
-    async fn of(
-        &self,
-        _: &ProviderName,
-        consumers: &BTreeSet<ConsumerName>,
-    ) -> Result<HashMap<ConsumerName, Has>, Fault> {
-        let password = Secret::from(self.0.lock().expect("lock").as_str());
-        let words = BTreeMap::from([(Word::Password, password)]);
-        let consumers = consumers.iter().cloned();
-        Ok(consumers
-            .map(|consumer| (consumer, Has::Credentials(words.clone(), 0)))
-            .collect())
-    }
-}
-
-fn web() -> ConsumerName {
-    ConsumerName::new("web").expect("name")
-}
-
 struct Scene {
     bus: Arc<MemoryBus>,
     engine: Arc<Feigned>,
@@ -217,27 +191,16 @@ impl Scene {
         }
     }
     async fn bring(&self, password: String) {
-        *self.held.0.lock().expect("lock") = password;
-        let parts = delivery::Parts {
-            name: "delivery/here".to_owned(),
-            host: "here".to_owned(),
-            bus: self.bus.clone(),
-            source: self.held.clone(),
-            clock: self.clock,
-            scrubber: Arc::new(Scrubber::default()),
-            key: Secret::from("key"),
-            period: PERIOD,
-        };
-        let mut delivery = Delivery::open(parts).await.expect("open");
-        let target = Target::Place(self.place());
-        let cache = ProviderName::new("cache").expect("name");
-        let order = Deliver::new(web(), target, BTreeSet::from([cache]));
-        delivery.set_orders(vec![order], 1);
+        self.held.set(&password);
+        self.deliver().await;
+    }
+    async fn deliver(&self) {
+        let mut delivery = brought::delivery(&self.bus, &self.held, self.clock).await;
+        delivery.set_orders(vec![order(&self.path())], 1);
         delivery.one_pass().await.expect("pass");
     }
-    fn place(&self) -> Place {
-        let path = self.folder.path().join("web.env");
-        Place::File(path, Format::Env(Reader::ALL.to_vec()))
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("web.env")
     }
     fn order(&self) -> Order {
         let container = Container {
@@ -256,7 +219,7 @@ impl Scene {
         Order {
             consumer: web(),
             thing: Thing::Container(Box::new(container)),
-            places: BTreeMap::from([(self.place().to_string(), None)]),
+            places: BTreeMap::from([(env_file(&self.path()).to_string(), None)]),
         }
     }
     async fn pass(&mut self) {
@@ -384,8 +347,7 @@ proptest! {
             scene.wait(5).await;
             scene.host = None;
             scene.bus.wipe();
-            let password = scene.held.0.lock().expect("lock").clone();
-            scene.bring(password).await;
+            scene.deliver().await;
             scene.wait(5).await;
             assert_eq!(scene.restarts(), quiet);
         });
