@@ -13,6 +13,9 @@ mod etcd;
 #[cfg(feature = "exec")]
 mod exec;
 #[cfg(test)]
+#[allow(dead_code, reason = "not every kind has a fence")]
+mod holders;
+#[cfg(test)]
 #[cfg(feature = "htpasswd")]
 mod htpasswd;
 #[cfg(test)]

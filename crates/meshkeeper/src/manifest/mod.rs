@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mesh_sdk::handle::ParsedValues;
-use mesh_sdk::provision::WishParts;
+use mesh_sdk::provision::{Digest, WishParts};
 use mesh_sdk::{ConsumerName, Login, MeshId, ProviderName, Secret, Wish};
 
 pub use across::asked_elsewhere;
@@ -237,6 +237,21 @@ impl Needed {
             generated: self.password == PasswordSource::Generated,
         };
         Wish::new(parts, key)
+    }
+    /// The digests of that wish: as the manifest asks, and as a person may have said beside it, to take the login over
+    /// exactly. A record with either is of what is asked.
+    pub fn digests(
+        &self,
+        password: Option<&Secret>,
+        second: Option<&Secret>,
+        key: &Secret,
+    ) -> [Digest; 2] {
+        [false, true].map(|exact| {
+            let needed = self.adopting(exact);
+            needed
+                .wish_beside(password.cloned(), second.cloned(), key)
+                .digest()
+        })
     }
     /// Reads the password that a person gave. `None`: it is Meshkeeper's to make. An error never means
     /// that there is none: the last known one stays in force (S-4, O-28).

@@ -1,8 +1,13 @@
-//! Reading many entries whose keys are known with few reads.
+//! Reading entries whose keys are known: many with few reads, and one consumer's records node by node.
 
 use std::collections::{BTreeSet, HashMap};
 
+use mesh_sdk::ConsumerName;
 use mesh_sdk::bus::{Bucket, Bus, Entry, Fault, Key};
+use mesh_sdk::decide::Record;
+use mesh_sdk::harness::Provisioner;
+
+use crate::manifest::Provider;
 
 /// Up to so many are read one by one.
 const FEW: usize = 64;
@@ -44,6 +49,25 @@ pub(super) async fn entries_of(
         found.extend(wanted.map(|entry| (entry.key.clone(), entry)));
     }
     Ok(found)
+}
+
+/// What the provisioners of a provider remember of one consumer, by the node's name; nothing where they remember
+/// nothing that can be read.
+pub(super) async fn records_of(
+    bus: &dyn Bus,
+    provider: &Provider,
+    consumer: &ConsumerName,
+) -> Result<Vec<(String, Option<Record>)>, Fault> {
+    let several = provider.nodes.len() > 1;
+    let mut all = Vec::with_capacity(provider.nodes.len());
+    for node in &provider.nodes {
+        let label = Provisioner::label_of(&provider.name, several.then_some(&*node.name));
+        let key = Key::of(&[&label, consumer.as_str()]);
+        let entry = bus.get(Bucket::Record, &key).await?;
+        let record = entry.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+        all.push((node.name.clone(), record));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use mesh_bus::vault::{Kept, SealedVault};
-use mesh_loops::rotation::store::{JournalFault, Journals};
+use mesh_loops::rotation::journal::Journal;
+use mesh_loops::rotation::store::{JournalFault, Journals, Of};
 use mesh_sdk::bus::{Bucket, Bus, Expect, Fault, Key, Put, Rev, Write};
 use mesh_sdk::mark::keyed;
 use mesh_sdk::provision::Digest;
@@ -289,9 +290,18 @@ impl Secrets {
         provider: &ProviderName,
         consumer: &ConsumerName,
     ) -> Result<Known, SecretsFault> {
-        if let Some(journal) = self.journal(&(provider.clone(), consumer.clone())).await?
-            && let Some(held) = &journal.current
-        {
+        let of = (provider.clone(), consumer.clone());
+        let journal = self.journal(&of).await?;
+        self.current_by(journal.as_ref(), &of).await
+    }
+
+    /// The same, by a journal that was read before.
+    pub(super) async fn current_by(
+        &self,
+        journal: Option<&Journal>,
+        (provider, consumer): &Of,
+    ) -> Result<Known, SecretsFault> {
+        if let Some(held) = journal.and_then(|journal| journal.current.as_ref()) {
             return self.open_held(provider, held).await;
         }
         let stored = self.version(provider, consumer).await?;

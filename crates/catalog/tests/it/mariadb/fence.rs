@@ -1,21 +1,16 @@
 //! B-4: what an earlier holder of the lease still writes is refused.
 
+use mesh_catalog::mariadb::MariadbKind;
 use mesh_conformance::servers::{MariadbOptions, MariadbServer};
-use mesh_sdk::adapter::Fence;
-use mesh_sdk::{Class, ConsumerName, Error, Login, Wish};
+use mesh_sdk::{Login, Wish};
 use serde_json::json;
 
 use super::bench::{self, settings};
-use super::{Ours, wish, wish_as};
-use crate::wishes::going;
-
-const CANARY: &str = "mesh-canary-0123456789";
+use super::{Ours, wish};
+use crate::holders::{self, CANARY, refused};
 
 fn canary() -> Wish {
-    wish_as("canary", CANARY, json!({}), |parts| {
-        parts.consumer = ConsumerName::canary();
-        parts.enabled = false;
-    })
+    holders::canary(&MariadbKind, json!({}))
 }
 
 fn plain(name: &str) -> Wish {
@@ -24,11 +19,7 @@ fn plain(name: &str) -> Wish {
 
 /// A holder of the lease, on an adapter of its own.
 fn holder(server: &MariadbServer, number: u64, name: &str) -> Ours {
-    let mut ours = Ours::on(settings(server.port()));
-    let fence = Fence::new(1, number, name);
-    let canary = Login::new(CANARY).expect("a login");
-    ours.cx = ours.cx.clone().under(Some(fence), Some(canary));
-    ours
+    Ours::on(settings(server.port())).holding(number, name)
 }
 
 async fn asked(server: &MariadbServer, sql: &str) -> String {
@@ -44,13 +35,6 @@ async fn fences(server: &MariadbServer) -> String {
 async fn is_there(server: &MariadbServer, login: &str) -> bool {
     let sql = format!("SELECT COUNT(*) FROM mysql.global_priv WHERE User = '{login}'");
     asked(server, &sql).await == "1"
-}
-
-#[track_caller]
-fn refused(outcome: Result<(), Error>, by: &str) {
-    let error = outcome.expect_err("refused");
-    assert_eq!(error.class(), Class::Fenced, "{error}");
-    assert!(error.message().contains(by), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,19 +56,13 @@ async fn b4_an_earlier_holder_writes_nothing() {
     let five = holder(&server, 5, "five");
     five.made(&plain("late")).await;
     assert_eq!(fences(&server).await, "mk1.=fence.1.5 five");
+    let new = [plain("early"), plain("early-2")];
     for outdone in [
         &three,
         &holder(&server, 5, "other"),
         &holder(&server, 4, "four"),
     ] {
-        refused(outdone.create(&plain("early")).await, "`five`");
-        let (many, app) = ([plain("early"), plain("early-2")], going(&plain("app")));
-        for outcome in outdone.create_all(&many).await {
-            refused(outcome, "`five`");
-        }
-        let (adapter, cx, marker) = (&outdone.adapter, &outdone.cx, &outdone.marker);
-        refused(adapter.disable(cx, marker, &app).await, "`five`");
-        refused(adapter.remove(cx, marker, &app).await, "`five`");
+        outdone.writes_nothing(&new, &plain("app"), "`five`").await;
     }
     assert!(!is_there(&server, "early").await && !is_there(&server, "early-2").await);
     five.made(&plain("app")).await;

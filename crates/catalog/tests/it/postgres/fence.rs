@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mesh_catalog::postgres::PostgresKind;
 use mesh_conformance::servers::{PostgresFlavor, PostgresServer, until};
-use mesh_sdk::adapter::Fence;
-use mesh_sdk::{Class, ConsumerName, Error, Login, Wish};
+use mesh_sdk::{Login, Wish};
 use serde_json::json;
 
 use super::bench::{Who, settings, shop};
-use super::{LOGGED, Ours, WRITES, readonly, said, wish, wish_with, with};
-use crate::wishes::going;
-
-const CANARY: &str = "mesh-canary-0123456789";
+use super::{LOGGED, Ours, WRITES, readonly, said, wish, with};
+use crate::holders::{self, CANARY, refused};
 
 fn canary() -> Wish {
-    wish_with("canary", nothing(), |parts| {
-        parts.consumer = ConsumerName::canary();
-        parts.login = Login::new(CANARY).expect("a login");
-        parts.enabled = false;
-    })
+    holders::canary(&PostgresKind, nothing())
 }
 
 fn nothing() -> serde_json::Value {
@@ -32,11 +26,7 @@ fn plain(name: &str) -> Wish {
 
 /// A holder of the lease, on an adapter of its own.
 fn holder(server: &PostgresServer, who: Who, number: u64, name: &str) -> Ours {
-    let mut ours = Ours::on(settings(server.port(), who));
-    let fence = Fence::new(1, number, name);
-    let canary = Login::new(CANARY).expect("a login");
-    ours.cx = ours.cx.clone().under(Some(fence), Some(canary));
-    ours
+    Ours::on(settings(server.port(), who)).holding(number, name)
 }
 
 async fn asked(server: &PostgresServer, sql: &str) -> String {
@@ -55,13 +45,6 @@ async fn is_there(server: &PostgresServer, login: &str) -> bool {
     !asked(server, &sql).await.trim().is_empty()
 }
 
-#[track_caller]
-fn refused(outcome: Result<(), Error>, by: &str) {
-    let error = outcome.expect_err("refused");
-    assert_eq!(error.class(), Class::Fenced, "{error}");
-    assert!(error.message().contains(by), "{error}");
-}
-
 async fn an_earlier_holder_writes_nothing(flavor: PostgresFlavor, who: Who) {
     let server = shop(flavor, who, with(&LOGGED)).await;
     let three = holder(&server, who, 3, "three");
@@ -75,19 +58,13 @@ async fn an_earlier_holder_writes_nothing(flavor: PostgresFlavor, who: Who) {
     let five = holder(&server, who, 5, "five");
     five.made(&plain("late")).await;
     assert!(comment(&server).await.starts_with("mkf1.1.5.five mk1."));
+    let new = [plain("early"), plain("early-2")];
     for outdone in [
         &three,
         &holder(&server, who, 5, "other"),
         &holder(&server, who, 4, "four"),
     ] {
-        refused(outdone.create(&plain("early")).await, "`five`");
-        let (many, app) = ([plain("early"), plain("early-2")], going(&plain("app")));
-        for outcome in outdone.create_all(&many).await {
-            refused(outcome, "`five`");
-        }
-        let (adapter, cx, marker) = (&outdone.adapter, &outdone.cx, &outdone.marker);
-        refused(adapter.disable(cx, marker, &app).await, "`five`");
-        refused(adapter.remove(cx, marker, &app).await, "`five`");
+        outdone.writes_nothing(&new, &plain("app"), "`five`").await;
     }
     assert!(!is_there(&server, "early").await && !is_there(&server, "early-2").await);
     assert!(is_there(&server, "app").await, "still switched on");

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use mesh_loops::delivery::Source;
 use mesh_loops::delivery::order::Has;
 use mesh_loops::delivery::template;
-use mesh_sdk::bus::{Bucket, Bus, Fault, Key};
+use mesh_sdk::bus::{Bus, Fault};
 use mesh_sdk::decide::Record;
-use mesh_sdk::harness::Provisioner;
 use mesh_sdk::{ConsumerName, ProviderName, Secret};
 
 use crate::manifest::{Manifest, Needed};
 use crate::wiring::needed;
 use crate::wiring::oneshot::read_lock;
+use crate::wiring::reading::records_of;
 use crate::wiring::rotation::seats::seat_of;
 use crate::wiring::secrets::{Known, Secrets, SecretsFault};
 use crate::wiring::services::{host_and_port, services, url};
@@ -62,14 +62,7 @@ impl Applied {
             Err(SecretsFault::Bus(fault)) => return Err(fault),
             Err(fault) => return Ok(Has::Nothing(fault.to_string())),
         };
-        let known = match journal
-            .as_ref()
-            .and_then(|journal| journal.current.as_ref())
-        {
-            Some(held) => self.secrets.open_held(&of.0, held).await,
-            None => self.secrets.current(&of.0, &of.1).await,
-        };
-        let known = match known {
+        let known = match self.secrets.current_by(journal.as_ref(), &of).await {
             Ok(known) => known,
             Err(SecretsFault::Bus(fault)) => return Err(fault),
             Err(fault) => {
@@ -93,37 +86,23 @@ impl Applied {
             .as_ref()
             .map(|journal| seat_of(needed, journal.in_use()));
         let needed = seated.as_ref().unwrap_or(needed);
+        let key = self.secrets.digest_key();
         // Alone, or beside another one that is valid, too: either way the server has it.
-        let mut pairs = vec![(password.clone(), None)];
+        let mut asked = needed.digests(Some(&password), None, key).to_vec();
         if let Some(held) = journal.as_ref().and_then(|journal| journal.other.as_ref())
             && let Ok(Known::Version(other)) = self.secrets.open_held(&needed.provider, held).await
         {
-            pairs.push((password.clone(), Some(other.clone())));
-            pairs.push((other, Some(password.clone())));
+            asked.extend(needed.digests(Some(&password), Some(&other), key));
+            asked.extend(needed.digests(Some(&other), Some(&password), key));
         }
-        // A person may have said that it is to be taken over exactly, which the manifest does not say.
-        let key = self.secrets.digest_key();
-        let mut asked = Vec::new();
-        for (first, second) in pairs {
-            for exact in [false, true] {
-                let needed = needed.adopting(exact);
-                let wish = needed.wish_beside(Some(first.clone()), second.clone(), key);
-                asked.push(wish.digest());
-            }
-        }
-        let several = provider.nodes.len() > 1;
-        for node in &provider.nodes {
-            let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
-            let key = Key::of(&[&label, needed.consumer.as_str()]);
-            let record = self.bus.get(Bucket::Record, &key).await?;
-            let record: Option<Record> = record.and_then(|e| serde_json::from_slice(&e.value).ok());
-            // What is being applied just now is not there yet, and what was applied before is not asked for.
-            if !record
-                .and_then(|record| record.applied)
-                .is_some_and(|applied| asked.contains(&applied))
-            {
-                return nothing("it is not applied yet");
-            }
+        let records = records_of(self.bus.as_ref(), provider, &needed.consumer).await?;
+        // What is being applied just now is not there yet, and what was applied before is not asked for.
+        let is_there = |record: &Option<Record>| {
+            let applied = record.as_ref().and_then(|record| record.applied);
+            applied.is_some_and(|applied| asked.contains(&applied))
+        };
+        if !records.iter().all(|(_, record)| is_there(record)) {
+            return nothing("it is not applied yet");
         }
         Ok(Has::Credentials(
             words(manifest, needed, &password, &text),

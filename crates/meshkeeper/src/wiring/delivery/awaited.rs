@@ -296,7 +296,7 @@ impl Looking<'_> {
         if entry.login.as_ref() != Some(&seated.login) || entry.enabled != seated.enabled {
             return not_yet();
         }
-        let current = secrets.current(&needed.provider, &needed.consumer).await?;
+        let current = secrets.current_by(journal.as_ref(), &of).await?;
         let password = match (needed.given_password(self.source), current) {
             (Some(Ok(password)), _) => {
                 secrets.hide(&password);
@@ -305,23 +305,14 @@ impl Looking<'_> {
             (None, Known::Version(password)) => password,
             (Some(Err(_)), _) | (None, Known::Nothing | Known::Missing(_)) => return Ok(None),
         };
-        let beside = match journal.as_ref().and_then(|journal| journal.beside()) {
-            Some(held) => secrets.open_held(&needed.provider, held).await?,
-            None => Known::Nothing,
-        };
-        let mut seconds = vec![None];
-        if let Known::Version(other) = beside {
-            seconds.push(Some(other));
+        let key = self.key();
+        let mut asked = seated.digests(Some(&password), None, key).to_vec();
+        if let Some(held) = journal.as_ref().and_then(|journal| journal.beside())
+            && let Known::Version(other) = secrets.open_held(&needed.provider, held).await?
+        {
+            asked.extend(seated.digests(Some(&password), Some(&other), key));
         }
-        // A person may have said that it is to be taken over exactly, which the manifest does not say.
-        let asks = |exact: bool, second: &Option<Secret>| {
-            let wish = seated.adopting(exact);
-            wish.wish_beside(Some(password.clone()), second.clone(), self.key())
-                .digest()
-        };
-        let both = seconds.iter();
-        let mut asked = both.flat_map(|second| [asks(false, second), asks(true, second)]);
-        match asked.any(|digest| Some(digest) == entry.digest) {
+        match entry.digest.is_some_and(|digest| asked.contains(&digest)) {
             true => Ok(None),
             false => not_yet(),
         }

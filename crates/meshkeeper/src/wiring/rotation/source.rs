@@ -9,18 +9,16 @@ use mesh_loops::rotation::decide::{Asks, Backend, Make, Said, Seen};
 use mesh_loops::rotation::journal::{Held, Journal, Step, Way};
 use mesh_loops::rotation::keeper::{Asker, Source, SourceFault};
 use mesh_loops::rotation::store::{All, Of};
-use mesh_sdk::bus::{Bucket, Bus, Key};
-use mesh_sdk::decide::Record;
-use mesh_sdk::harness::Provisioner;
-use mesh_sdk::provision::Digest;
+use mesh_sdk::Secret;
+use mesh_sdk::bus::Bus;
 use mesh_sdk::vault::Vault;
-use mesh_sdk::{ConsumerName, Secret};
 use tokio::sync::Notify;
 
 use super::{Words, seats};
 use crate::manifest::{Machine, Manifest, Needed, PasswordSource, Provider, refusal};
 use crate::wiring::needed;
 use crate::wiring::oneshot::read_lock;
+use crate::wiring::reading::records_of;
 use crate::wiring::secrets::{Known, Secrets, SecretsFault};
 use crate::wiring::words;
 
@@ -103,36 +101,25 @@ impl Facts {
     ) -> Result<Backend, SourceFault> {
         let (current, other) = self.secrets.open_both(journal).await.map_err(not_now)?;
         let key = self.secrets.digest_key();
-        let mut asked: Vec<(ConsumerName, Vec<Digest>)> = Vec::new();
-        for one in seats::asked(needed, journal, current, other) {
-            let digests = [None, Some(false), Some(true)].map(|adopting| {
-                let needed =
-                    adopting.map_or_else(|| one.needed.clone(), |exact| one.needed.adopting(exact));
-                let wish = needed.wish_beside(one.password.clone(), one.second.clone(), key);
-                wish.digest()
-            });
-            asked.push((one.needed.consumer, digests.to_vec()));
-        }
         let Some(provider) = manifest.providers.get(&needed.provider) else {
             return Ok(Backend::NotYet("it cannot be used".to_owned()));
         };
         let several = provider.nodes.len() > 1;
-        for node in &provider.nodes {
-            let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
-            for (consumer, digests) in &asked {
-                let key = Key::of(&[&label, consumer.as_str()]);
-                let record = self.bus.get(Bucket::Record, &key).await?;
-                let record: Option<Record> =
-                    record.and_then(|e| serde_json::from_slice(&e.value).ok());
+        for one in seats::asked(needed, journal, current, other) {
+            let (password, second) = (one.password.as_ref(), one.second.as_ref());
+            let asked = one.needed.digests(password, second, key);
+            let consumer = &one.needed.consumer;
+            for (node, record) in records_of(self.bus.as_ref(), provider, consumer).await? {
                 let applied = record.as_ref().and_then(|record| record.applied);
-                if !applied.is_some_and(|applied| digests.contains(&applied)) {
-                    let why = record.and_then(|record| Some(record.unknown?.why.to_string()));
-                    let why = why.unwrap_or_else(|| "it is not applied and proven yet".to_owned());
-                    return Ok(Backend::NotYet(match several {
-                        true => format!("{}: {why}", node.name),
-                        false => why,
-                    }));
+                if applied.is_some_and(|applied| asked.contains(&applied)) {
+                    continue;
                 }
+                let why = record.and_then(|record| Some(record.unknown?.why.to_string()));
+                let why = why.unwrap_or_else(|| "it is not applied and proven yet".to_owned());
+                return Ok(Backend::NotYet(match several {
+                    true => format!("{node}: {why}"),
+                    false => why,
+                }));
             }
         }
         Ok(Backend::AsAsked)
@@ -358,16 +345,8 @@ impl Secrets {
         let Some(provider) = manifest.providers.get(&needed.provider) else {
             return Ok(true);
         };
-        let several = provider.nodes.len() > 1;
-        for node in &provider.nodes {
-            let label = Provisioner::label_of(&needed.provider, several.then_some(&*node.name));
-            let key = Key::of(&[&label, needed.consumer.as_str()]);
-            let record = self.bus.get(Bucket::Record, &key).await?;
-            let record: Option<Record> = record.and_then(|e| serde_json::from_slice(&e.value).ok());
-            if record.is_some_and(|record| record.applied.is_some()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let records = records_of(self.bus.as_ref(), provider, &needed.consumer).await?;
+        let mut records = records.into_iter().filter_map(|(_, record)| record);
+        Ok(records.any(|record| record.applied.is_some()))
     }
 }
