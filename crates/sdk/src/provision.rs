@@ -247,6 +247,14 @@ impl<'a, V: 'static> Provision<'a, V> {
     pub fn second_password(&self) -> Option<&'a Secret> {
         self.wish.second.as_ref()
     }
+    /// Every password that is to be valid: none, one, or two that differ.
+    pub fn passwords(&self) -> impl Iterator<Item = &'a Secret> + use<'a, V> {
+        let first = self.password();
+        let second = self.second_password().filter(|_| first.is_some());
+        first
+            .into_iter()
+            .chain(second.filter(|one| first != Some(*one)))
+    }
     /// The consumer's first login, if this one takes turns with it: where two passwords cannot be valid
     /// at once, a rotation swaps logins. The values are the same for both, and neither takes anything
     /// from the other: what either owns or makes, both can use. The first one may be switched off

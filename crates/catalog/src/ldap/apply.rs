@@ -11,7 +11,7 @@ use mesh_sdk::{Class, Cx, Error, MarkSeen, Marker, Secret};
 use super::adapter::Ldap;
 use super::compare::{Diff, Known, Wish, diff};
 use super::connect::Session;
-use super::look::{Binds, Found, LastBind, asked};
+use super::look::{Binds, Found, LastBind};
 use super::values::Hash;
 use super::{classify, dn, hash};
 
@@ -130,7 +130,7 @@ impl Ldap {
 
     /// New values for all the passwords that are asked for.
     fn values(&self, wish: &Wish<'_>) -> Result<Vec<String>, Error> {
-        asked(wish)
+        wish.passwords()
             .map(|password| hash::make(self.options.hash, password.expose()))
             .collect()
     }

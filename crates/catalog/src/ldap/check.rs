@@ -16,10 +16,7 @@ pub(super) fn wish(
     wish: &Provision<'_, LdapValues>,
 ) -> Result<(), Refusal> {
     login(provider, wish.login().as_str())?;
-    for password in [wish.password(), wish.second_password()]
-        .into_iter()
-        .flatten()
-    {
+    for password in wish.passwords() {
         let rule = match password.expose_str() {
             None => "it must be UTF-8",
             Some("") => "it must not be empty: a directory takes that for no login at all",

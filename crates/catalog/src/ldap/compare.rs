@@ -6,7 +6,6 @@ use mesh_sdk::answer::{Held, Lost};
 use mesh_sdk::{Answer, Difference, Differences, MarkSeen, Proof, Provision};
 
 use super::entry::Entry;
-use super::look::asked;
 use super::values::LdapValues;
 
 /// What is asked for one consumer.
@@ -64,7 +63,7 @@ pub(super) fn diff(
     let ours = wish.mark();
     Diff {
         password,
-        more: entry.passwords.len() > asked(wish).count().max(1),
+        more: entry.passwords.len() > wish.passwords().count().max(1),
         enabled: entry.enabled(),
         locked: entry.locked,
         mark: entry.mark(wish.marker(), wish.consumer()),
@@ -124,7 +123,7 @@ impl Diff {
         let missing = told(&self.missing).map(|names| format!("not a member of {names}"));
         let surplus = told(&self.surplus).filter(|_| wish.exact());
         let surplus = surplus.map(|names| format!("also a member of {names}"));
-        let more = match asked(wish).count() {
+        let more = match wish.passwords().count() {
             0 | 1 => "a second password",
             _ => "a third password",
         };

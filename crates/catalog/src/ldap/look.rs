@@ -65,14 +65,6 @@ impl LastBind {
     }
 }
 
-/// The passwords that a wish asks for: none, one, or two that are valid together.
-pub(super) fn asked<'w>(wish: &Wish<'w>) -> impl Iterator<Item = &'w Secret> + use<'w> {
-    let first = wish.password();
-    let second = wish.second_password().filter(|_| first.is_some());
-    let second = second.filter(|second| first != Some(*second));
-    first.into_iter().chain(second)
-}
-
 /// What is there of one login.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
@@ -142,7 +134,7 @@ impl Ldap {
         binds: &Binds,
     ) -> Result<Known, Error> {
         let mut all = Known::Untold;
-        for (which, password) in asked(wish).enumerate() {
+        for (which, password) in wish.passwords().enumerate() {
             let known = self.known_of(wish, entry, binds, (which, password)).await?;
             all = if which == 0 { known } else { all.and(known) };
         }

@@ -24,10 +24,7 @@ const SCHEMES: [(&str, bool); 4] = [
 /// Login, password and values.
 pub(super) fn wish(provider: &ProviderSettings, wish: &Wish<'_>) -> Result<(), Refusal> {
     login(wish.login(), provider)?;
-    for secret in [wish.password(), wish.second_password()]
-        .into_iter()
-        .flatten()
-    {
+    for secret in wish.passwords() {
         password(secret)?;
     }
     values(wish.values())

@@ -29,18 +29,9 @@ pub(super) fn expected(wish: &Wish<'_>) -> Arc<Expected> {
     })
 }
 
-/// The verifier of a wish's password, if there is one. It is quicker made anew than kept for each wish.
-pub(super) fn verifier(wish: &Wish<'_>) -> Option<Hash> {
-    wish.password().map(|password| hash_of(password.expose()))
-}
-
-/// The verifiers of all the passwords that a wish asks for: none, one, or two that are valid together.
+/// The verifiers of all the passwords that a wish asks for. They are quicker made anew than kept for each wish.
 pub(super) fn verifiers(wish: &Wish<'_>) -> impl Iterator<Item = Hash> {
-    let first = verifier(wish);
-    let second = wish.second_password().filter(|_| first.is_some());
-    let second = second.map(|password| hash_of(password.expose()));
-    let second = second.filter(|second| first.as_ref() != Some(second));
-    first.into_iter().chain(second)
+    wish.passwords().map(|password| hash_of(password.expose()))
 }
 
 /// The SHA-256 of a password in lower-case hex, as Redis keeps it.
@@ -83,7 +74,7 @@ pub(super) struct Diff {
 
 /// Compares. An error is a rule in the wish that this server does not know.
 pub(super) fn diff(table: &Table, wish: &Wish<'_>, shown: &Shown) -> Result<Diff, Error> {
-    let asked = verifiers(wish).count();
+    let asked = wish.passwords().count();
     let fit = verifiers(wish)
         .filter(|hash| shown.hashes.contains(hash))
         .count();
