@@ -99,6 +99,11 @@ impl Snapshots {
         self.number.receiver_count() > 0
             || asked.is_some_and(|at| self.clock.now().since(at) < IDLE)
     }
+    /// Keeps a new reading, or none where what was read no longer stands for what is; and says so.
+    fn put(&self, kept: Option<Arc<Whole>>) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        self.number.send_modify(|number| *number += 1);
+    }
     /// Hears of each new reading.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.touch();
@@ -141,12 +146,7 @@ impl Page {
         let seq = bus.health().await.seq;
         let picture = status::read(bus.as_ref(), &self.mesh, self.clock.now(), true).await?;
         let whole = Arc::new(Whole::new(picture, began.elapsed(), seq));
-        *self
-            .snapshots
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&whole));
-        self.snapshots.number.send_modify(|number| *number += 1);
+        self.snapshots.put(Some(Arc::clone(&whole)));
         Ok(whole)
     }
     /// Reads again whenever there is something new and somebody reads, until the stop.
@@ -178,16 +178,8 @@ impl Page {
             let _turn = shots.turn.lock().await;
             // Not readable now: whoever asks is told.
             if self.read().await.is_err() {
-                shots.forget();
+                shots.put(None);
             }
         }
-    }
-}
-
-impl Snapshots {
-    /// What was read no longer stands for what is.
-    fn forget(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.number.send_modify(|number| *number += 1);
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::delivery::{self, Delivering};
+use super::delivery::Delivering;
 use super::fleet::{self, Common, OpenFault};
 use super::host::Hosting;
 use super::installation::Installation;
@@ -24,6 +24,7 @@ use super::owner::WishOwner;
 use super::publish;
 use super::rotation::rotating::Rotating;
 use super::running::Running;
+use super::seat::Seat;
 use super::shapes::Closed;
 use super::sharing::{News, Sharing};
 use super::wish::{Builder, Built};
@@ -88,7 +89,7 @@ pub struct Daemon {
 }
 
 struct Seats {
-    running: Vec<Running>,
+    running: Vec<Running<Seat>>,
     made_of: fleet::MadeOf,
     /// Ends a pass where it stands; else a loop that is stopped ends its pass.
     stop: CancellationToken,
@@ -297,11 +298,11 @@ impl Daemon {
             may_write: lead.is_some(),
             replaced: view.replaced.is_some(),
             adoptions: words::adoptions(&said),
+            host: self.delivering.host(),
         };
         self.adoptions.clone_from(&builder.adoptions);
         let mut built = builder.build(manifest).await?;
         self.with_new = if built.has_new { self.with_new + 1 } else { 0 };
-        built.delivers = delivery::hosts(manifest, self.delivering.host());
         let host = self.shared.as_ref().map(Shared::host);
         let generation = match &lead {
             Some(lead) => {
@@ -483,7 +484,12 @@ impl Daemon {
             seat.inner.core_mut().hint();
             info!(provider = seat.inner.label(), "the loop starts");
             let every = provider.timing.verify_every;
-            running.push(Running::start(seat, self.clock, every, stop.child_token()));
+            running.push(Running::provisioner(
+                seat,
+                self.clock,
+                every,
+                stop.child_token(),
+            ));
         }
         self.end_with_the_lease(&provider.name, &stop);
         let seats = Seats {

@@ -11,24 +11,21 @@ use mesh_loops::delivery::order::Order;
 use mesh_loops::delivery::record::Version;
 use mesh_loops::delivery::{Delivery, Is, Looked, Parts, Told};
 use mesh_sdk::clock::Clock;
-use mesh_sdk::harness::skeleton::{self, Message};
+use mesh_sdk::harness::skeleton;
 use mesh_sdk::harness::{Observer, PassReport, StoreFault};
 use mesh_sdk::scrub::Scrubber;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::applied::Applied;
 use super::installation::Installation;
 use super::oneshot::read_lock;
+use super::running::Running;
 use super::shapes::Word;
 use super::words::Said;
 use crate::manifest::Manifest;
 
 /// How often places are looked at.
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// Waiting words at the loop's door.
-const DOOR: usize = 16;
 /// The name of its loop on a host.
 pub fn name_of(host: &str) -> String {
     format!("delivery/{host}")
@@ -137,13 +134,7 @@ pub async fn look_only(
 /// The loop in a running daemon. It starts with the first order.
 pub struct Delivering {
     host: String,
-    running: Option<Running>,
-}
-
-struct Running {
-    door: mpsc::Sender<Message<Told>>,
-    stop: CancellationToken,
-    task: JoinHandle<Delivery>,
+    running: Option<Running<Delivery>>,
 }
 
 impl Delivering {
@@ -167,8 +158,8 @@ impl Delivering {
         (generation, observers): (u64, &[Arc<dyn Observer>]),
     ) -> Result<(), StoreFault> {
         let orders = orders(&read_lock(manifest), &self.host);
-        let running = match &self.running {
-            Some(running) => running,
+        match &self.running {
+            Some(running) => running.tell(Told::Orders(orders, generation)).await,
             None => {
                 let parts = parts(installation, Arc::clone(manifest), with.clone(), &self.host);
                 let mut delivery = Delivery::open(parts).await?;
@@ -180,36 +171,24 @@ impl Delivering {
                 for observer in observers {
                     observer.opened(skeleton::Loop::name(&delivery), delivery.pulse());
                 }
-                let (door, inbox) = mpsc::channel(DOOR);
                 let stop = CancellationToken::new();
-                let running = skeleton::run(delivery, with.0, PERIOD, inbox, stop.clone());
-                let task = tokio::spawn(running);
-                self.running = Some(Running { door, stop, task });
-                return Ok(());
+                self.running = Some(Running::start(delivery, with.0, PERIOD, stop));
             }
-        };
-        // A loop that stopped hears nothing more; whoever stopped it knows.
-        drop(
-            running
-                .door
-                .send(Message::Word(Told::Orders(orders, generation)))
-                .await,
-        );
+        }
         Ok(())
     }
     /// Hands on what people said.
     pub async fn hear(&self, words: &Said) {
         if let Some(running) = &self.running {
             for told in said(words) {
-                drop(running.door.send(Message::Word(told)).await);
+                running.tell(told).await;
             }
         }
     }
     /// Lets it finish its step, and waits for that.
     pub async fn stop(self) {
         if let Some(running) = self.running {
-            running.stop.cancel();
-            drop(running.task.await);
+            running.stop().await;
         }
     }
 }

@@ -15,12 +15,11 @@ use mesh_sdk::clock::Clock;
 use mesh_sdk::harness::skeleton::{self, Message};
 use mesh_sdk::harness::{PassReport, StoreFault};
 use mesh_sdk::scrub::Scrubber;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::installation::Installation;
 use super::oneshot::read_lock;
+use super::running::{Door, Running};
 use super::words::Said;
 use crate::manifest::Manifest;
 
@@ -28,8 +27,6 @@ use crate::manifest::Manifest;
 pub const PERIOD: Duration = Duration::from_secs(60);
 /// So long a daemon waits for more reasons before it restarts something.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Waiting words at the loop's door.
-const DOOR: usize = 16;
 
 /// The name of its loop on a host.
 pub fn name_of(host: &str) -> String {
@@ -137,14 +134,7 @@ pub async fn look_only(
 /// The loop in a running daemon. It starts with the first order.
 pub struct Hosting {
     host: String,
-    running: Option<Running>,
-}
-
-struct Running {
-    door: mpsc::Sender<Message<Told>>,
-    stop: CancellationToken,
-    task: JoinHandle<Host>,
-    hints: JoinHandle<()>,
+    running: Option<Running<Host>>,
 }
 
 impl Hosting {
@@ -164,8 +154,8 @@ impl Hosting {
         generation: u64,
     ) -> Result<(), StoreFault> {
         let orders = orders(manifest, &self.host);
-        let running = match &self.running {
-            Some(running) => running,
+        match &self.running {
+            Some(running) => running.tell(Told::Orders(orders, generation)).await,
             None => {
                 let parts = parts(installation, manifest, with.clone(), &self.host, WINDOW);
                 let mut this = Host::open(parts).await?;
@@ -174,46 +164,30 @@ impl Hosting {
                 }
                 // Its first pass begins at once, and must not find that nothing is asked for.
                 this.set_orders(orders, generation);
-                let (door, inbox) = mpsc::channel(DOOR);
-                let stop = CancellationToken::new();
                 let brought = Key::of(&["delivery", &self.host]);
                 let watch = installation.bus.watch(Bucket::Meta, &brought).await?;
-                let hints = tokio::spawn(hint(watch, door.clone()));
-                let running = skeleton::run(this, with.0, PERIOD, inbox, stop.clone());
-                let task = tokio::spawn(running);
-                self.running = Some(Running {
-                    door,
-                    stop,
-                    task,
-                    hints,
-                });
-                return Ok(());
+                let running = Running::start(this, with.0, PERIOD, CancellationToken::new());
+                self.running = Some(running.listening(|door| hint(watch, door)));
             }
-        };
-        // A loop that stopped hears nothing more; whoever stopped it knows.
-        let told = Told::Orders(orders, generation);
-        drop(running.door.send(Message::Word(told)).await);
+        }
         Ok(())
     }
     /// Hands on what people said.
     pub async fn hear(&self, words: &Said) {
         if let Some(running) = &self.running {
-            let told = Told::Pass(words.pass());
-            drop(running.door.send(Message::Word(told)).await);
+            running.tell(Told::Pass(words.pass())).await;
         }
     }
     /// Lets it finish its step, and waits for that.
     pub async fn stop(self) {
         if let Some(running) = self.running {
-            running.hints.abort();
-            running.stop.cancel();
-            drop(running.task.await);
+            running.stop().await;
         }
     }
 }
 
 /// What delivery wrote down is a hint (H-14), and no more than that: the timer is the promise.
-async fn hint(mut brought: Box<dyn Watch>, door: mpsc::Sender<Message<Told>>) {
+async fn hint(mut brought: Box<dyn Watch>, door: Door<Host>) {
     loop {
         brought.next().await;
         if door.send(Message::Hint).await.is_err() {

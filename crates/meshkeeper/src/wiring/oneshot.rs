@@ -86,11 +86,10 @@ pub async fn apply(
         may_write: true,
         replaced: installation.replaced.is_some(),
         adoptions: words::adoptions(&said),
+        host: this_host,
     };
     let mut built = builder.build(&manifest).await?;
-    built.delivers = delivery::hosts(&manifest, this_host);
-    let host = me.as_ref().map(|me| me.host.clone());
-    let host = host.as_deref();
+    let host = me.as_ref().map(|me| me.host.as_str());
     let mut generation = publish::put(bus, &mut built, host, clock.now()).await?;
     let manifest = Arc::new(RwLock::new(Arc::new(manifest)));
     let common = Common::of(
@@ -138,7 +137,6 @@ pub async fn apply(
             break;
         }
         pass.built = builder.build(&current).await?;
-        pass.built.delivers = delivery::hosts(&current, this_host);
         generation = publish::put(bus, &mut pass.built, host, clock.now()).await?;
         // What was true before the step is not told.
         pass.outcome = Outcome::default();
@@ -350,6 +348,7 @@ pub async fn plan(
         may_write: false,
         replaced: installation.is_some_and(|i| i.replaced.is_some()),
         adoptions: words::adoptions(&said),
+        host: this_host,
     };
     let mut plan = Plan {
         built: builder.build(&manifest).await?,

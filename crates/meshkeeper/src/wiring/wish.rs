@@ -12,13 +12,12 @@ use mesh_sdk::{ConsumerName, ProviderName, Secret, Wish};
 
 use super::asked;
 use super::canary::{self, Canary};
+use super::delivery;
 use super::rotation::seats::{self, Asked};
 use super::rotation::source::way_of;
 use super::secrets::{Known, Secrets, SecretsFault};
 use super::shapes::{Standing, WishEntry};
-use crate::manifest::{
-    KindInfo, Manifest, Needed, PasswordSource, SecretSource, SecretTrouble, asked_elsewhere,
-};
+use crate::manifest::{KindInfo, Manifest, Needed, SecretSource, SecretTrouble, asked_elsewhere};
 
 /// A wish as it was built from a manifest: for the loops, for the bus, and what is amiss in it.
 #[derive(Default)]
@@ -66,6 +65,23 @@ pub struct Builder<'a> {
     pub replaced: bool,
     /// Logins that people said to take over, and whether exactly.
     pub adoptions: HashMap<(ProviderName, ConsumerName), bool>,
+    /// This host.
+    pub host: &'a str,
+}
+
+/// A password that a person gave, or why it cannot be read.
+type Given = Result<Secret, SecretTrouble>;
+
+/// What there is of one provision's password.
+struct Found<'j> {
+    /// In force, as far as it is known.
+    before: Known,
+    /// What a person gave; `None`: it is Meshkeeper's to make.
+    given: Option<Given>,
+    /// What is given waits for a rotation.
+    stays: bool,
+    /// The journal, once passwords took turns, and the other password that it names.
+    turns: Option<(&'j Journal, Option<Known>)>,
 }
 
 /// What became of one provision's password.
@@ -83,6 +99,7 @@ impl Builder<'_> {
         let mut built = Built {
             partial: !manifest.is_whole(),
             mesh: manifest.mesh.to_string(),
+            delivers: delivery::hosts(manifest, self.host),
             read_at: match self.secrets {
                 Some(secrets) => secrets.bus_seq().await,
                 None => 0,
@@ -124,9 +141,15 @@ impl Builder<'_> {
             if let (Some(secrets), Some(journal)) = (self.secrets, journal) {
                 (before, other) = secrets.open_both(journal).await?;
             }
-            let stays = self.stays(manifest, needed, &before, journal).await?;
-            let turns = journal.map(|journal| (journal, other));
-            self.add(&mut built, needed, (before, stays), turns, kind);
+            let given = needed.given_password(self.source);
+            let differs = matches!((&given, &before), (Some(Ok(given)), Known::Version(known)) if given != known);
+            let found = Found {
+                stays: given.is_some() && self.stays(manifest, needed, differs, journal).await?,
+                given,
+                before,
+                turns: journal.map(|journal| (journal, other)),
+            };
+            self.add(&mut built, needed, found, kind);
         }
         let given = std::mem::take(&mut built.given);
         if let Some(secrets) = self.secrets.filter(|_| self.may_write) {
@@ -155,35 +178,35 @@ impl Builder<'_> {
         &self,
         manifest: &Manifest,
         needed: &Needed,
-        before: &Known,
+        differs: bool,
         journal: Option<&Journal>,
     ) -> Result<bool, SecretsFault> {
-        let (Some(secrets), PasswordSource::Given(_)) = (self.secrets, &needed.password) else {
+        let Some(secrets) = self.secrets else {
             return Ok(false);
         };
-        match (before, journal) {
-            (_, Some(_)) => Ok(true),
-            (Known::Version(known), None) => {
-                let given = needed.given_password(self.source);
-                let differs = matches!(given, Some(Ok(given)) if given != *known);
-                let provider = manifest.providers.get(&needed.provider);
-                let can = provider.and_then(way_of).is_some();
-                Ok(differs && can && secrets.is_applied(manifest, needed).await?)
-            }
-            _ => Ok(false),
-        }
+        let provider = manifest.providers.get(&needed.provider);
+        let can = provider.and_then(way_of).is_some();
+        Ok(journal.is_some() || differs && can && secrets.is_applied(manifest, needed).await?)
     }
 
     fn add(
         &self,
         built: &mut Built,
         needed: &Needed,
-        (before, stays): (Known, bool),
-        turns: Option<(&Journal, Option<Known>)>,
+        found: Found<'_>,
         kind: Option<&Arc<KindInfo>>,
     ) {
-        let in_force = before.clone();
-        let (secret, state) = match self.password(built, needed, before, stays) {
+        let Found {
+            before,
+            given,
+            stays,
+            turns,
+        } = found;
+        let in_force = match turns.is_some() || stays {
+            true => before.clone(),
+            false => Known::Nothing,
+        };
+        let (secret, state) = match self.password(built, needed, (before, given), stays) {
             Password::Ready(secret) => (Some(secret), SecretState::Ready),
             Password::New => {
                 built.has_new = true;
@@ -229,8 +252,13 @@ impl Builder<'_> {
     }
 
     /// What is asked for by the manifest; with `stays` what is given is not kept, since a rotation does that.
-    fn password(&self, built: &mut Built, needed: &Needed, before: Known, stays: bool) -> Password {
-        let given = needed.given_password(self.source);
+    fn password(
+        &self,
+        built: &mut Built,
+        needed: &Needed,
+        (before, given): (Known, Option<Given>),
+        stays: bool,
+    ) -> Password {
         if needed.weak {
             let message = "a given password may be shorter than 8 bytes here".to_owned();
             built.facts.push(fact(

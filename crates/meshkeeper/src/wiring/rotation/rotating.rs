@@ -9,17 +9,14 @@ use mesh_sdk::clock::Clock;
 use mesh_sdk::harness::skeleton::{self, Message};
 use mesh_sdk::harness::{PassReport, StoreFault};
 use mesh_sdk::{ConsumerName, ProviderName};
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::source::Facts;
 use crate::manifest::Manifest;
 use crate::wiring::installation::Installation;
+use crate::wiring::running::{Door, Running};
 use crate::wiring::secrets::SecretsFault;
-
-/// Waiting words at the loop's door.
-const DOOR: usize = 64;
 
 fn facts(
     installation: &Installation,
@@ -99,15 +96,9 @@ pub async fn look_only(
 /// The loop in a running daemon.
 #[derive(Default)]
 pub struct Rotating {
-    running: Option<Running>,
+    running: Option<Running<Rotation>>,
     /// Rung when what is asked for is another now.
     pub changed: Arc<Notify>,
-}
-
-struct Running {
-    door: mpsc::Sender<Message<Told>>,
-    stop: CancellationToken,
-    task: JoinHandle<Rotation>,
 }
 
 impl Rotating {
@@ -125,33 +116,29 @@ impl Rotating {
             };
             let bus = Arc::clone(&parts.bus);
             let rotation = Rotation::open(parts).await?;
-            let (door, inbox) = mpsc::channel(DOOR);
-            let stop = CancellationToken::new();
-            tokio::spawn(stir(bus, door.clone(), stop.clone()));
-            let task = tokio::spawn(skeleton::run(rotation, clock, PERIOD, inbox, stop.clone()));
-            self.running = Some(Running { door, stop, task });
+            let running = Running::start(rotation, clock, PERIOD, CancellationToken::new());
+            self.running = Some(running.listening(|door| stir(bus, door)));
         }
         self.tell(Told::Look(generation)).await;
         Ok(())
     }
-    /// Hands on a word. A loop that stopped hears nothing more; whoever stopped it knows.
+    /// Hands on a word.
     pub async fn tell(&self, told: Told) {
         if let Some(running) = &self.running {
-            drop(running.door.send(Message::Word(told)).await);
+            running.tell(told).await;
         }
     }
     /// Lets it finish its step, and waits for that.
     pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
-            running.stop.cancel();
-            drop(running.task.await);
+            running.stop().await;
         }
     }
 }
 
 /// While a rotation is under way each record and each delivery may be what it waits for. A watch that ends costs time
 /// only: the timer is the promise.
-async fn stir(bus: Arc<dyn Bus>, door: mpsc::Sender<Message<Told>>, stop: CancellationToken) {
+async fn stir(bus: Arc<dyn Bus>, door: Door<Rotation>) {
     let records = bus.watch(Bucket::Record, &Key::everything()).await;
     let deliveries = bus.watch(Bucket::Meta, &Key::of(&["delivery"])).await;
     let (Ok(mut records), Ok(mut deliveries)) = (records, deliveries) else {
@@ -159,7 +146,6 @@ async fn stir(bus: Arc<dyn Bus>, door: mpsc::Sender<Message<Told>>, stop: Cancel
     };
     loop {
         tokio::select! {
-            () = stop.cancelled() => return,
             _ = records.next() => {}
             _ = deliveries.next() => {}
         }
@@ -167,9 +153,6 @@ async fn stir(bus: Arc<dyn Bus>, door: mpsc::Sender<Message<Told>>, stop: Cancel
             return;
         }
         // Many at once are one.
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {}
-        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
