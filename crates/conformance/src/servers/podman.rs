@@ -7,13 +7,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::process::Process;
-use super::{Program, Result, ServerError, until};
+use super::{Program, Result, ServerError};
 
 const PODMAN: Program = Program {
     variable: "MESH_TEST_PODMAN",
@@ -25,7 +24,6 @@ const BUSYBOX: Program = Program {
     installed: None,
     on_path: Some("busybox"),
 };
-const WAIT: Duration = Duration::from_secs(30);
 
 /// `crun` wants one hierarchy of control groups, whatever the machine has; the tests' engines share no lock and no
 /// state. The shell stays, and waits for every orphan.
@@ -86,18 +84,7 @@ impl PodmanServer {
         let namespaces = namespaces.into_iter().map(str::to_owned);
         let args: Vec<String> = namespaces.chain(engine).collect();
         let mut process = Process::start(Path::new("unshare"), &args, &at("out"))?;
-        let socket = at("engine.sock");
-        until("an answer of Podman", WAIT, || {
-            let (ended, log) = (process.ended(), process.log());
-            let connected = std::os::unix::net::UnixStream::connect(&socket);
-            async move {
-                match ended {
-                    Some(how) => Err(format!("it ended ({how}): {log}")),
-                    None => connected.map(drop).map_err(|error| error.to_string()),
-                }
-            }
-        })
-        .await?;
+        process.listens("Podman", &at("engine.sock")).await?;
         Ok(Self {
             program,
             folder,

@@ -63,6 +63,21 @@ impl Process {
         let status = self.child.try_wait().ok().flatten()?;
         Some(status.to_string())
     }
+    /// Waits until somebody listens at this socket. Errors: it ended before, or took too long.
+    pub(super) async fn listens(&mut self, what: &str, socket: &Path) -> Result<()> {
+        const WAIT: Duration = Duration::from_secs(30);
+        until(&format!("an answer of {what}"), WAIT, || {
+            let (ended, log) = (self.ended(), self.log());
+            let connected = std::os::unix::net::UnixStream::connect(socket);
+            async move {
+                match ended {
+                    Some(how) => Err(format!("it ended ({how}): {log}")),
+                    None => connected.map(drop).map_err(|error| error.to_string()),
+                }
+            }
+        })
+        .await
+    }
     /// Sends a signal.
     pub(super) fn signal(&self, signal: Signal) -> Result<()> {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

@@ -8,14 +8,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{Program, Result, until};
+use super::{Program, Result};
 
 const SYSTEMD: Program = Program {
     variable: "MESH_TEST_SYSTEMD",
     installed: None,
     on_path: Some("../lib/systemd/systemd"),
 };
-const WAIT: Duration = Duration::from_secs(30);
 /// Where hierarchies of control groups are mounted, by all of systemd's ways.
 const HIERARCHIES: [&str; 3] = [
     "/sys/fs/cgroup",
@@ -69,18 +68,9 @@ impl SystemdManager {
             "--unit=idle.target".to_owned(),
         ]);
         let mut process = Process::start(Path::new("unshare"), &args, &at("out"))?;
-        let socket = at("run/systemd/private");
-        until("an answer of systemd", WAIT, || {
-            let (ended, log) = (process.ended(), process.log());
-            let connected = std::os::unix::net::UnixStream::connect(&socket);
-            async move {
-                match ended {
-                    Some(how) => Err(format!("it ended ({how}): {log}")),
-                    None => connected.map(drop).map_err(|error| error.to_string()),
-                }
-            }
-        })
-        .await?;
+        process
+            .listens("systemd", &at("run/systemd/private"))
+            .await?;
         Ok(Self {
             folder,
             group,

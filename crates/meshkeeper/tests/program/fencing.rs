@@ -1,28 +1,13 @@
 //! B-4: the number of a provider's lease stands on the server that can check it, and grows with each holder.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
 use rustix::process::Signal;
 
 use crate::lab::{Lab, Up};
+use crate::postgres::{Postgres, login_alone};
 use crate::shared::{Nats, host, joined};
 use crate::wait::{stays, until};
-
-fn manifest(nats: &Nats, port: u16, consumers: &[&str]) -> String {
-    let mut text = format!(
-        "[mesh]\nid = \"home\"\n{}\n\n[provider.it]\nkind = \"postgres\"\n\
-         url = \"postgres://127.0.0.1:{port}/postgres\"\nverify_every = \"2s\"\n\
-         admin = {{ user = \"postgres\", password = {{ file = \"admin.password\" }} }}\n",
-        nats.line()
-    );
-    for name in consumers {
-        let lines = "database = \"postgres\"\nprivileges = \"none\"";
-        write!(text, "\n[consumer.{name}.needs.it]\n{lines}\n").expect("text");
-    }
-    text
-}
 
 fn well(lab: &Lab) {
     until("the picture is well", 30, || match lab.mesh(&["status"]) {
@@ -33,13 +18,8 @@ fn well(lab: &Lab) {
 
 #[test]
 fn b4_the_fence_on_a_server_grows_with_each_holder_and_a_stopped_one_leaves_it_alone() {
-    let nats = Nats::start(1);
-    let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
-    let server = nats.runtime.block_on(start).expect("a server");
-    let sql = |text: &str| {
-        let told = nats.runtime.block_on(server.sql("postgres", text));
-        told.expect("sql").trim().to_owned()
-    };
+    let (nats, postgres) = (Nats::start(1), Postgres::start());
+    let sql = |text: &str| postgres.sql(text).trim().to_owned();
     let fence = || {
         sql("SELECT shobj_description(oid, 'pg_authid') FROM pg_roles \
              WHERE rolname LIKE 'mesh-canary-%'")
@@ -51,8 +31,7 @@ fn b4_the_fence_on_a_server_grows_with_each_holder_and_a_stopped_one_leaves_it_a
     };
     let asks_for = |labs: &[Lab], consumers: &[&str]| {
         for lab in labs {
-            lab.write("admin.password", PostgresServer::PASSWORD);
-            lab.manifest(&manifest(&nats, server.port(), consumers));
+            postgres.asked_for(lab, &nats.line(), consumers, login_alone, "");
         }
     };
     let made = |name: &str, up: &Up| {

@@ -35,6 +35,7 @@ mod observing;
 mod owning;
 mod page;
 mod planning;
+mod postgres;
 mod purging;
 mod redis;
 mod removing;

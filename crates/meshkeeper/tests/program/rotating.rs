@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
 use serde_json::Value;
 
 use crate::lab::{Lab, cache};
+use crate::postgres::{Postgres, own_database};
 use crate::redis::Redis;
 use crate::wait::until_true;
 
@@ -140,28 +140,10 @@ fn r3_three_on_redis_and_the_slow_one_keeps_both_passwords_until_it_has_the_new_
 
 #[test]
 fn r3_three_on_postgresql_and_the_slow_one_keeps_both_logins_until_it_has_the_new_one() {
-    let lab = Lab::new();
-    let runtime = tokio::runtime::Runtime::new().expect("runtime");
-    let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
-    let server = runtime.block_on(start).expect("a server");
-    lab.write("admin.password", PostgresServer::PASSWORD);
-    let mut text = format!(
-        "[mesh]\nid = \"home\"\n\n[provider.it]\nkind = \"postgres\"\n\
-         url = \"postgres://127.0.0.1:{}/postgres\"\nverify_every = \"2s\"\n\
-         admin = {{ user = \"postgres\", password = {{ file = \"admin.password\" }} }}\n",
-        server.port()
-    );
-    for name in THREE {
-        text.push_str(&format!(
-            "\n[consumer.{name}.needs.it]\ndatabase = \"{name}\"\nprivileges = \"owner\"\n"
-        ));
-    }
-    lab.manifest(&format!("{text}{}", deliver()));
+    let (lab, postgres) = (Lab::new(), Postgres::start());
+    postgres.asked_for(&lab, "", &THREE, own_database, &deliver());
     rotates(&lab, "it", &|login, password| {
-        let database = login.trim_end_matches("__b");
-        runtime
-            .block_on(server.sql_as(login, password, database, "SELECT 1"))
-            .is_ok()
+        postgres.enters_in(login.trim_end_matches("__b"), login, password)
     });
 }
 

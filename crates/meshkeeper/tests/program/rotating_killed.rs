@@ -5,11 +5,11 @@
 use std::fs;
 use std::time::Duration;
 
-use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::lab::{Lab, cache};
+use crate::postgres::{Postgres, own_database};
 use crate::redis::Redis;
 use crate::wait::until_true;
 
@@ -127,21 +127,9 @@ fn h22_s7_a_death_at_each_step_on_redis_makes_no_second_password() {
 
 #[test]
 fn h22_s7_a_death_at_each_step_on_postgresql_makes_no_second_password() {
-    let lab = Lab::new();
-    let runtime = tokio::runtime::Runtime::new().expect("runtime");
-    let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
-    let server = runtime.block_on(start).expect("a server");
-    lab.write("admin.password", PostgresServer::PASSWORD);
-    lab.manifest(&format!(
-        "[mesh]\nid = \"home\"\n\n[provider.it]\nkind = \"postgres\"\n\
-         url = \"postgres://127.0.0.1:{}/postgres\"\nverify_every = \"2s\"\n\
-         admin = {{ user = \"postgres\", password = {{ file = \"admin.password\" }} }}\n\
-         \n[consumer.web.needs.it]\ndatabase = \"web\"\nprivileges = \"owner\"\n{DELIVER}",
-        server.port()
-    ));
+    let (lab, postgres) = (Lab::new(), Postgres::start());
+    postgres.asked_for(&lab, "", &["web"], own_database, DELIVER);
     dies_at_each_step(&lab, "it", &|login, password| {
-        runtime
-            .block_on(server.sql_as(login, password, "web", "SELECT 1"))
-            .is_ok()
+        postgres.enters_in("web", login, password)
     });
 }

@@ -20,11 +20,11 @@ impl Core {
     pub(super) fn seat_of(&self, consumer: &ConsumerName, login: &Login) -> Option<usize> {
         let named = |i: &usize| self.slots[*i].named();
         let known = |i: &usize| named(i) == Some(login) || self.slots[*i].record.had(login);
-        let mut seats = self.seats(consumer);
-        self.seats(consumer)
-            .find(known)
-            .or_else(|| self.seats(consumer).find(|i| named(i).is_some()))
-            .or_else(|| seats.next())
+        let seats: Vec<usize> = self.seats(consumer).collect();
+        let first = |is: &dyn Fn(&usize) -> bool| seats.iter().copied().find(is);
+        first(&known)
+            .or_else(|| first(&|i| named(i).is_some()))
+            .or_else(|| first(&|_| true))
     }
     /// Whether a consumer is asked for, on either seat.
     pub(super) fn is_seated(&self, consumer: &ConsumerName) -> bool {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use mesh_conformance::servers::{PostgresFlavor, PostgresOptions, PostgresServer};
+use mesh_conformance::servers::PostgresServer;
 use rusqlite::Connection;
-use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use crate::lab::{Lab, Ran, Up, need, states};
+use crate::postgres::Postgres;
 use crate::redis::Redis;
 use crate::shared::{Nats, bring_key, host};
 use crate::wait::{stays, until};
@@ -22,39 +22,6 @@ const KEPT: usize = 4;
 pub(super) const FAILOVER: u64 = 60;
 /// What a healthy mesh heals so soon, in seconds: a loaded machine is slow.
 pub(super) const SOON: u64 = 40;
-
-/// The PostgreSQL.
-pub(super) struct Postgres {
-    pub(super) server: PostgresServer,
-    pub(super) runtime: Runtime,
-}
-
-impl Postgres {
-    pub(super) fn start() -> Self {
-        let runtime = Runtime::new().expect("runtime");
-        let start = PostgresServer::start(PostgresFlavor::V15, PostgresOptions::default());
-        let server = runtime.block_on(start).expect("PostgreSQL");
-        Self { server, runtime }
-    }
-    pub(super) fn sql(&self, text: &str) -> String {
-        let call = self.server.sql("postgres", text);
-        self.runtime.block_on(call).expect("sql")
-    }
-    pub(super) fn enters(&self, login: &str, password: &str) -> bool {
-        let call = self.server.sql_as(login, password, "postgres", "SELECT 1");
-        self.runtime.block_on(call).is_ok()
-    }
-    /// Every row that says who may do what, with the transaction that wrote it: any write changes this.
-    pub(super) fn rows(&self) -> String {
-        self.sql(
-            "SELECT string_agg(r, E'\\n' ORDER BY r) FROM (\
-             SELECT format('%s %s %s %s', xmin, rolname, rolcanlogin, rolpassword) r FROM pg_authid \
-             UNION ALL SELECT format('%s member %s %s', xmin, roleid, member) FROM pg_auth_members \
-             UNION ALL SELECT format('%s %s %s', xmin, datname, datacl) FROM pg_database \
-             UNION ALL SELECT format('%s says %s', xmin, description) FROM pg_shdescription) a",
-        )
-    }
-}
 
 /// A host with its `mesh up`.
 pub(super) struct Host {

@@ -6,27 +6,15 @@ use std::time::Duration;
 
 use mesh_conformance::servers::PostgresServer;
 
-use super::mesh::{Postgres, SOON, copy_tree};
+use super::mesh::{SOON, copy_tree};
 use super::{LOG, STATE};
 use crate::lab::{Lab, Up};
+use crate::postgres::{Postgres, login_alone};
 use crate::shared::{Nats, host, joined};
 use crate::wait::{stays, until};
 
 fn asks_for(lab: &Lab, nats: &Nats, postgres: &Postgres, consumers: &[&str]) {
-    let mut text = format!(
-        "[mesh]\nid = \"home\"\n{}\n\n[provider.it]\nkind = \"postgres\"\n\
-         url = \"postgres://127.0.0.1:{}/postgres\"\nverify_every = \"1s\"\n\
-         admin = {{ user = \"postgres\", password = {{ file = \"admin.password\" }} }}\n",
-        nats.line(),
-        postgres.server.port(),
-    );
-    for name in consumers {
-        text += &format!(
-            "\n[consumer.{name}.needs.it]\ndatabase = \"postgres\"\nprivileges = \"none\"\n"
-        );
-    }
-    lab.write("admin.password", PostgresServer::PASSWORD);
-    lab.manifest(&text);
+    postgres.asked_for(lab, &nats.line(), consumers, login_alone, "");
 }
 
 fn acts(up: &Up) {
