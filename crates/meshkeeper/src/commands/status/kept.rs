@@ -81,10 +81,14 @@ impl Kept {
 
 /// Keeps a picture, where the bus lies beyond this machine.
 pub(in crate::commands) fn remember(cx: &Context<'_>, of: &Installation, picture: &Picture) {
-    let Some(kept) = Kept::of(cx, picture).filter(|_| of.is_shared()) else {
+    // What lies on this machine can be read itself, and is.
+    if !of.is_shared() {
+        return;
+    }
+    let kept = Kept::of(cx, picture).and_then(|kept| serde_json::to_vec(&kept).ok());
+    let Some(text) = kept else {
         return;
     };
-    let text = serde_json::to_vec(&kept).unwrap_or_default();
     let new = of.folder.join(format!("{FILE}.new"));
     // One that cannot be written is told by the age of the one before.
     let written = std::fs::write(&new, text);
