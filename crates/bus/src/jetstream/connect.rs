@@ -4,7 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use mesh_sdk::secret::Secret;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::OpenFault;
@@ -41,6 +45,29 @@ impl Server {
         }
         format!("{scheme}://{}:{}", self.host, self.port)
     }
+    async fn greets(&self) -> bool {
+        let met = TcpStream::connect((self.host.as_str(), self.port)).await;
+        match met {
+            Ok(mut stream) => stream.read_u8().await.is_ok(),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Whether one of them greets within the time. A NATS server says who it is to whoever connects, before TLS and
+/// before a login (the protocol's `INFO`); one that is dead, stands still or cannot be reached does not. Nothing is
+/// sent to it.
+pub async fn greets(servers: &[Server], within: Duration) -> bool {
+    let mut all: FuturesUnordered<_> = servers.iter().map(Server::greets).collect();
+    let first = async {
+        while let Some(greeted) = all.next().await {
+            if greeted {
+                return true;
+            }
+        }
+        false
+    };
+    tokio::time::timeout(within, first).await.unwrap_or(false)
 }
 
 /// How we log in.

@@ -44,7 +44,7 @@ use seat::Seat;
 pub use adopt::{Adopted, adopt, owner};
 pub use assets::{Layout, Made};
 pub use caller::{Caller, Rings};
-pub use connect::{Link, Login, Server, Tls};
+pub use connect::{Link, Login, Server, Tls, greets};
 pub use desk::{Reply, WORDS};
 pub use fault::OpenFault;
 pub use inspect::{Advisories, Finding, Inspection};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,6 +41,10 @@ enum Open {
 impl Proxy {
     /// Before a server on a port of this machine.
     pub async fn before(server: u16) -> Result<Self> {
+        Self::far(server, Duration::ZERO).await
+    }
+    /// Before a server that is far away: each part of its answers comes so much later.
+    pub async fn far(server: u16, later: Duration) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let fault = Arc::new(Mutex::new(Fault::None));
@@ -55,7 +60,7 @@ impl Proxy {
                 number += 1;
                 let end = Registered::new(number, &client, &all);
                 let fault = shared.lock().map_or(Fault::None, |fault| *fault);
-                let serving = serve(client, server, fault, Arc::clone(&kept));
+                let serving = serve(client, (server, later), fault, Arc::clone(&kept));
                 let mut fate = fate.clone();
                 fate.mark_unchanged();
                 tokio::spawn(async move {
@@ -153,7 +158,7 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(client: TcpStream, server: u16, fault: Fault, asked: Asked) {
+async fn serve(client: TcpStream, (server, later): (u16, Duration), fault: Fault, asked: Asked) {
     let (most, stalls) = match fault {
         Fault::None => (usize::MAX, false),
         Fault::Silent => return hold(client).await,
@@ -179,19 +184,24 @@ async fn serve(client: TcpStream, server: u16, fault: Fault, asked: Asked) {
     };
     // Dropped, it ends with the connection.
     let mut requests = JoinSet::new();
-    requests.spawn(hand_on(from_client, to_server, usize::MAX, keep));
-    let answers = hand_on(from_server, to_client, most, |_| ()).await;
+    requests.spawn(hand_on(
+        from_client,
+        to_server,
+        (usize::MAX, Duration::ZERO),
+        keep,
+    ));
+    let answers = hand_on(from_server, to_client, (most, later), |_| ()).await;
     if stalls && answers.is_some() {
         // Both ends stay open until the client gives up.
         requests.join_next().await;
     }
 }
 
-/// Hands on until the end, or until `most` bytes went over: then it gives both halves back.
+/// Hands each part on so much later, until the end, or until `most` bytes went over: then it gives both halves back.
 async fn hand_on<R, W>(
     mut from: R,
     mut to: W,
-    most: usize,
+    (most, later): (usize, Duration),
     keep: impl Fn(&[u8]) + Send,
 ) -> Option<(R, W)>
 where
@@ -206,6 +216,9 @@ where
             return None;
         }
         keep(&buffer[..got]);
+        if !later.is_zero() {
+            tokio::time::sleep(later).await;
+        }
         let part = got.min(left);
         to.write_all(&buffer[..part]).await.ok()?;
         left -= part;

@@ -6,6 +6,16 @@ use mesh_sdk::scrub::Scrubber;
 
 use crate::manifest::{BusLogin, BusServer, NatsBus, SecretSource, SecretTrouble};
 
+/// Where its servers are.
+pub fn servers(bus: &NatsBus) -> Vec<Server> {
+    let server = |server: &BusServer| Server {
+        host: server.host.clone(),
+        port: server.port,
+        tls: server.tls,
+    };
+    bus.servers.iter().map(server).collect()
+}
+
 /// A link in a role. What is secret in it becomes known to the scrubber.
 pub fn link(
     bus: &NatsBus,
@@ -34,14 +44,9 @@ pub fn link(
         (BusLogin::Nkey(_), Some(seed)) => Login::Nkey(seed),
         (_, _) => Login::Open,
     };
-    let server = |server: &BusServer| Server {
-        host: server.host.clone(),
-        port: server.port,
-        tls: server.tls,
-    };
     let of_role = || role.inbox(&Names::of(mesh));
     Ok(Link {
-        servers: bus.servers.iter().map(server).collect(),
+        servers: servers(bus),
         login,
         tls: Tls {
             ca_pem: read.ca_pem,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use mesh_conformance::servers::JetOptions;
+use mesh_conformance::servers::{JetOptions, Proxy};
 use tokio::time::Instant;
 
 use crate::lab::Lab;
@@ -187,6 +187,31 @@ fn b2_with_the_bus_dead_every_word_says_so_in_time() {
         .block_on(nats.cluster.start_again(0))
         .expect("again");
     lab.mesh(&["apply"]).ends(0).says("held 1");
+}
+
+#[test]
+fn b2_a_bus_that_is_far_away_is_waited_for_and_not_called_dead() {
+    let (nats, redis) = (Nats::start(1), Redis::start());
+    // Its greeting comes within the time, and what is asked after it does not.
+    let later = Duration::from_millis(60);
+    let proxy = Proxy::far(nats.cluster.ports()[0], later);
+    let proxy = nats.runtime.block_on(proxy).expect("proxy");
+    let bus = format!("bus = \"nats://127.0.0.1:{}\"", proxy.port());
+    let lab = host("one");
+    lab.manifest(&manifest(&bus, &redis, "", &["web"]));
+    lab.mesh(&["bus", "bootstrap"]).ends(0);
+    lab.mesh(&["apply"]).ends(0);
+    assert!(files(&lab).contains(&"picture.json".to_owned()));
+    let began = Instant::now();
+    lab.mesh(&["status"])
+        .ends(0)
+        .says("(no daemon)")
+        .says("1 held");
+    let took = began.elapsed();
+    println!("far status took {took:?}");
+    assert!(took > 3 * later, "not far at all: {took:?}");
+    let json = lab.mesh(&["status", "--json"]).ends(0).json();
+    assert_eq!(json["from_memory"], serde_json::Value::Null, "{json:#}");
 }
 
 #[test]

@@ -4,13 +4,15 @@ mod kept;
 mod standing;
 mod tables;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mesh_bus::jetstream::OpenFault;
+use mesh_bus::jetstream::{OpenFault, greets};
 use mesh_sdk::condition::Severity;
 use mesh_sdk::decide::State;
 use mesh_sdk::{MeshId, Time};
+use tokio::time::timeout;
 
 use self::kept::Kept;
 pub(super) use self::kept::{keep, remember};
@@ -25,7 +27,7 @@ use crate::status::{self, ConditionView, LoopView, Picture, time_text};
 use crate::wiring::health::Health;
 use crate::wiring::installation::{Installation, InstallationFault};
 use crate::wiring::memory::Memory;
-use crate::wiring::watchdog;
+use crate::wiring::{link, watchdog};
 
 /// Runs it.
 pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
@@ -88,27 +90,35 @@ pub(super) fn run(args: &StatusArgs, cx: &Context<'_>) -> Result<u8, Fault> {
 
 /// How long a bus beyond this machine is waited for, where there is something to show without it.
 const SOON: Duration = Duration::from_millis(150);
-/// The same, while the daemon on this host has answers from it: it may be far away.
+/// The same, where it is there: one of its servers greeted by then, or the daemon on this host has answers from it.
 const FAR: Duration = Duration::from_secs(2);
 
 /// Opens what is to be shown. Where the bus does not answer, shows what this host knew last, and fails.
 fn open(cx: &Context<'_>, online: &Online) -> Result<(Installation, MeshId), Fault> {
     let folder = &cx.settings.data;
-    let beyond = Memory::read(folder).is_ok_and(|memory| memory.is_some());
-    let Some(kept) = Kept::read(folder).filter(|_| beyond) else {
+    let beyond = Memory::read(folder).ok().flatten();
+    let (Some(memory), Some(kept)) = (beyond, Kept::read(folder)) else {
         return online.open_to_read(folder);
     };
     let now = online.clock.now();
     let lately =
         Health::read(folder).is_some_and(|known| now.since(known.at) < watchdog::EVERY * 3);
-    let patience = if lately { FAR } else { SOON };
     let opening = Installation::open_to_read(folder, Arc::clone(&online.scrubber));
-    let opened = online.run(async { tokio::time::timeout(patience, opening).await });
+    let opened = online.run(async {
+        let mut opening = pin!(opening);
+        let servers = link::servers(&memory.nats);
+        let greeted = async { lately || greets(&servers, SOON).await };
+        match tokio::join!(timeout(SOON, &mut opening), greeted) {
+            (Ok(opened), _) => Ok(opened),
+            (Err(_), false) => Err(SOON),
+            (Err(_), true) => timeout(FAR - SOON, opening).await.map_err(|_| FAR),
+        }
+    });
     let why = match opened {
         Ok(Ok(opened)) => return Ok(opened),
         Ok(Err(fault)) if is_of_the_bus(&fault) => fault.to_string(),
         Ok(Err(fault)) => return Err(unseen(fault, folder)),
-        Err(_) => format!("the bus does not answer within {} ms", patience.as_millis()),
+        Err(patience) => format!("the bus does not answer within {} ms", patience.as_millis()),
     };
     let help = format!(
         "look at the NATS servers and the way to them; {}",
