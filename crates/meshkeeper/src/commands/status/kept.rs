@@ -44,8 +44,7 @@ impl Kept {
 
     fn of(cx: &Context<'_>, picture: &Picture) -> Option<Self> {
         let page = Page::default();
-        let (out, err) = (Stream::new(page.clone()), Stream::new(std::io::sink()));
-        let printer = Printer::new(out, err, When::Never, &Nothing);
+        let printer = page.printer();
         show(
             &Context {
                 printer: &printer,
@@ -116,10 +115,15 @@ pub(in crate::commands) async fn keep(
 
 /// Takes what is printed.
 #[derive(Debug, Clone, Default)]
-struct Page(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
-    fn text(&self) -> String {
+    /// Prints here, without colours.
+    pub(super) fn printer(&self) -> Printer {
+        let (out, err) = (Stream::new(self.clone()), Stream::new(std::io::sink()));
+        Printer::new(out, err, When::Never, &Nothing)
+    }
+    pub(super) fn text(&self) -> String {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
     }

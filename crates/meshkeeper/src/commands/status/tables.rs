@@ -1,19 +1,21 @@
 //! The screen's tables: loops, consumers, deliveries, and what is left over.
 
+use mesh_loops::host::record::State;
 use mesh_loops::rotation::journal::Step;
 use mesh_sdk::Time;
 use mesh_sdk::condition::ConditionType;
 
 use super::{ago, tone};
 use crate::commands::Context;
-use crate::printer::{Table, Tone};
+use crate::commands::rotate::line;
+use crate::printer::{Printer, Table, Tone};
 use crate::status::{
     DeliveryView, HostView, LoopView, Picture, ProvisionView, RotationView, time_text,
 };
 
 /// More provisions than this are shown only where something is amiss.
 const SHOW_ALL: usize = 60;
-/// More than this are counted, not shown.
+/// More of a kind than this are counted, not shown.
 const SHOW_AMISS: usize = 200;
 
 pub(super) fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView>, at: Time) {
@@ -39,9 +41,34 @@ pub(super) fn loops<'l>(cx: &Context<'_>, all: impl Iterator<Item = &'l LoopView
         }
         table.row(row);
     }
+    apart(cx.printer, &table);
+}
+
+/// A table, apart from what stands above it.
+fn apart(printer: &Printer, table: &Table) {
     if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
+        printer.answer("");
+        printer.table(table);
+    }
+}
+
+/// A row for each, as far as a person reads: how many more there are is told behind them.
+fn rows<T, const N: usize>(
+    printer: &Printer,
+    head: [&'static str; N],
+    mut all: impl Iterator<Item = T>,
+    row: impl Fn(T) -> [String; N],
+) {
+    let mut table = Table::new(head);
+    all.by_ref()
+        .take(SHOW_AMISS)
+        .for_each(|one| table.row(row(one)));
+    apart(printer, &table);
+    let left_out = all.count();
+    if left_out > 0 {
+        printer.answer(&format!(
+            "… and {left_out} more; `mesh status --json` has all"
+        ));
     }
 }
 
@@ -76,7 +103,7 @@ pub(super) fn provisions(cx: &Context<'_>, picture: &Picture) {
         .provisions
         .iter()
         .filter(|p| all || !p.state.is_fine());
-    let mut table = Table::new(vec![
+    let head = [
         "PROVIDER",
         "CONSUMER",
         "LOGIN",
@@ -84,20 +111,10 @@ pub(super) fn provisions(cx: &Context<'_>, picture: &Picture) {
         "PROVEN BY",
         "CHECKED",
         "WHY",
-    ]);
-    for one in shown.clone().take(SHOW_AMISS) {
-        table.row(provision_row(cx, one, picture.at));
-    }
-    if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
-    }
-    let left_out = shown.count().saturating_sub(SHOW_AMISS);
-    if left_out > 0 {
-        cx.printer.answer(&format!(
-            "… and {left_out} more; `mesh status --json` has all"
-        ));
-    }
+    ];
+    rows(cx.printer, head, shown, |one| {
+        provision_row(cx, one, picture.at)
+    });
 }
 
 fn provision_row(cx: &Context<'_>, one: &ProvisionView, now: Time) -> [String; 7] {
@@ -122,7 +139,8 @@ pub(in crate::commands) fn deliveries<'d>(
     now: Time,
 ) {
     let few = all.len() <= SHOW_ALL;
-    let mut table = Table::new(vec![
+    let shown = all.filter(|one| few || one.since.is_some() || one.why.is_some());
+    let head = [
         "DELIVERED TO",
         "PLACE",
         "WANTED",
@@ -131,32 +149,27 @@ pub(in crate::commands) fn deliveries<'d>(
         "OUTSTANDING",
         "CHECKED",
         "WHY",
-    ]);
-    for one in all
-        .filter(|one| few || one.since.is_some() || one.why.is_some())
-        .take(SHOW_AMISS)
-    {
-        let version = |version: &Option<String>| version.clone().unwrap_or("-".to_owned());
-        let (tone, outstanding) = match (one.retired, one.since) {
-            (true, _) => (Tone::Dim, "no more asked for".to_owned()),
-            (false, Some(since)) => (Tone::Warning, ago(Some(since), now).replace(" ago", "")),
-            (false, None) => (Tone::Good, "-".to_owned()),
-        };
-        table.row([
-            one.consumer.to_string(),
-            one.place.clone(),
-            version(&one.wanted),
-            version(&one.written),
-            version(&one.acknowledged),
-            cx.printer.paint(tone, &outstanding),
-            ago(one.checked_at, now),
-            one.why.clone().unwrap_or_default(),
-        ]);
-    }
-    if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
-    }
+    ];
+    rows(cx.printer, head, shown, |one| delivery_row(cx, one, now));
+}
+
+fn delivery_row(cx: &Context<'_>, one: &DeliveryView, now: Time) -> [String; 8] {
+    let version = |version: &Option<String>| version.clone().unwrap_or("-".to_owned());
+    let (tone, outstanding) = match (one.retired, one.since) {
+        (true, _) => (Tone::Dim, "no more asked for".to_owned()),
+        (false, Some(since)) => (Tone::Warning, ago(Some(since), now).replace(" ago", "")),
+        (false, None) => (Tone::Good, "-".to_owned()),
+    };
+    [
+        one.consumer.to_string(),
+        one.place.clone(),
+        version(&one.wanted),
+        version(&one.written),
+        version(&one.acknowledged),
+        cx.printer.paint(tone, &outstanding),
+        ago(one.checked_at, now),
+        one.why.clone().unwrap_or_default(),
+    ]
 }
 
 /// What runs for consumers: when it was restarted last, and why.
@@ -166,36 +179,27 @@ pub(in crate::commands) fn hosts<'d>(
     now: Time,
 ) {
     let few = all.len() <= SHOW_ALL;
-    let mut table = Table::new(vec![
-        "RUNS FOR",
-        "WHAT",
-        "STATE",
-        "RESTARTED",
-        "BECAUSE",
-        "NOW",
-    ]);
-    for one in all.filter(|one| few || one.why.is_some()).take(SHOW_AMISS) {
-        use mesh_loops::host::record::State;
-        let (tone, state) = match (one.retired, one.state) {
-            (true, _) => (Tone::Dim, "no more asked for"),
-            (false, state @ State::Running) => (Tone::Good, state.as_str()),
-            (false, state @ (State::Unknown | State::Starting)) => (Tone::Warning, state.as_str()),
-            (false, state) => (Tone::Bad, state.as_str()),
-        };
-        table.row([
-            one.consumer.to_string(),
-            one.container.clone(),
-            cx.printer.paint(tone, state),
-            one.recreated_at
-                .map_or("-".to_owned(), |at| ago(Some(at), now)),
-            one.reasons.join("; "),
-            one.why.clone().unwrap_or_default(),
-        ]);
-    }
-    if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
-    }
+    let shown = all.filter(|one| few || one.why.is_some());
+    let head = ["RUNS FOR", "WHAT", "STATE", "RESTARTED", "BECAUSE", "NOW"];
+    rows(cx.printer, head, shown, |one| host_row(cx, one, now));
+}
+
+fn host_row(cx: &Context<'_>, one: &HostView, now: Time) -> [String; 6] {
+    let (tone, state) = match (one.retired, one.state) {
+        (true, _) => (Tone::Dim, "no more asked for"),
+        (false, state @ State::Running) => (Tone::Good, state.as_str()),
+        (false, state @ (State::Unknown | State::Starting)) => (Tone::Warning, state.as_str()),
+        (false, state) => (Tone::Bad, state.as_str()),
+    };
+    [
+        one.consumer.to_string(),
+        one.container.clone(),
+        cx.printer.paint(tone, state),
+        one.recreated_at
+            .map_or("-".to_owned(), |at| ago(Some(at), now)),
+        one.reasons.join("; "),
+        one.why.clone().unwrap_or_default(),
+    ]
 }
 
 /// Rotations that are under way, with who is waited for and since when.
@@ -204,64 +208,43 @@ pub(in crate::commands) fn rotations<'r>(
     all: impl Iterator<Item = &'r RotationView>,
     now: Time,
 ) {
-    let mut table = Table::new(vec![
+    let under_way = all.filter(|one| one.step != Step::Resting);
+    let head = [
         "ROTATES",
         "ON",
         "STEP",
         "SINCE",
         "WAITS FOR",
         "UNBLOCKED BY",
-    ]);
-    let under_way = all.filter(|one| one.step != Step::Resting);
-    for one in under_way.take(SHOW_AMISS) {
-        let waits = one
-            .waits_on
-            .iter()
-            .map(|waits| crate::commands::rotate::line(now, waits));
-        let waits: Vec<String> = waits.collect();
-        let unblock = one
-            .waits_on
-            .iter()
-            .map(|waits| waits.unblock.clone())
-            .next();
-        table.row([
-            one.consumer.to_string(),
-            one.provider.to_string(),
-            one.step.as_str().to_owned(),
-            ago(Some(one.since), now).replace(" ago", ""),
-            waits.join("; "),
-            unblock.unwrap_or_default(),
-        ]);
-    }
-    if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
-    }
+    ];
+    rows(cx.printer, head, under_way, |one| rotation_row(one, now));
+}
+
+fn rotation_row(one: &RotationView, now: Time) -> [String; 6] {
+    let waits = one.waits_on.iter().map(|waits| line(now, waits));
+    let waits: Vec<String> = waits.collect();
+    let unblock = one.waits_on.first().map(|waits| waits.unblock.clone());
+    [
+        one.consumer.to_string(),
+        one.provider.to_string(),
+        one.step.as_str().to_owned(),
+        ago(Some(one.since), now).replace(" ago", ""),
+        waits.join("; "),
+        unblock.unwrap_or_default(),
+    ]
 }
 
 pub(super) fn leftovers(cx: &Context<'_>, picture: &Picture) {
-    let mut table = Table::new(vec![
-        "LEFT OVER ON",
-        "WAS FOR",
-        "LOGIN",
-        "KIND",
-        "UNTIL AT LEAST",
-    ]);
-    for one in &picture.leftovers {
-        let until = one.until.map(time_text).unwrap_or_default();
-        let (consumer, login) = (one.consumer.to_string(), one.login.to_string());
-        table.row([
+    let head = ["LEFT OVER ON", "WAS FOR", "LOGIN", "KIND", "UNTIL AT LEAST"];
+    rows(cx.printer, head, picture.leftovers.iter(), |one| {
+        [
             one.provider.clone(),
-            consumer,
-            login,
+            one.consumer.to_string(),
+            one.login.to_string(),
             one.kind.to_owned(),
-            until,
-        ]);
-    }
-    if !table.is_empty() {
-        cx.printer.answer("");
-        cx.printer.table(&table);
-    }
+            one.until.map(time_text).unwrap_or_default(),
+        ]
+    });
 }
 
 /// Removals that wait for a person, with the word that lets exactly these go.
@@ -294,5 +277,29 @@ pub(super) fn strangers(cx: &Context<'_>, picture: &Picture) {
         };
         let line = format!("{provider}: {logins} not ours{damaged}");
         cx.printer.answer(&cx.printer.paint(Tone::Dim, &line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What does not fit is counted.
+    use super::super::kept::Page;
+    use super::*;
+
+    fn shown(count: usize) -> String {
+        let page = Page::default();
+        let printer = page.printer();
+        let row = |n: usize| [format!("row {n}")];
+        rows(&printer, ["ROW"], 1..=count, row);
+        printer.flush();
+        page.text()
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_nothing_is_where_all_fits() {
+        assert_eq!(shown(0), "");
+        let (all, more) = (shown(SHOW_AMISS), shown(SHOW_AMISS + 30));
+        assert!(all.ends_with(&format!("row {SHOW_AMISS}\n")), "{all}");
+        assert_eq!(more, all + "… and 30 more; `mesh status --json` has all\n");
     }
 }
